@@ -1,0 +1,130 @@
+# Carrel: `make run`, `make test`; `make help` lists the rest.
+#
+# Host programs are built into build/, guest programs (agent, kernels, init)
+# inside a Debian trixie build chroot into build/guest/ by kernels/image/build.
+# SANITIZER=address|undefined|thread builds into build/$(SANITIZER)/.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-builtin-rules
+
+CC ?= cc
+ifeq ($(origin CC),default)
+CC := cc
+endif
+PYTHON ?= /usr/bin/python3
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+
+# Settings of `make run`; exported so that every script sees one truth.
+export PORT ?= 8080
+export BIND ?= 127.0.0.1
+export STATE ?= ./state
+export CARREL_CACHE ?= /var/cache/carrel
+export ENGINE ?= auto
+export TEMPLATE ?= python
+
+SANITIZER ?=
+OUT := build$(if $(SANITIZER),/$(SANITIZER))
+
+# Warnings that stop the build, by name. No -Wextra: what it adds beyond this
+# list (missing-field-initializers) fights designated initialisers.
+WARN := -Wall -Wshadow -Wundef -Wformat=2 -Wpointer-arith -Wwrite-strings
+ERR := implicit-function-declaration incompatible-pointer-types int-conversion \
+	return-type strict-prototypes missing-prototypes old-style-definition \
+	shadow undef format format-security pointer-arith write-strings \
+	uninitialized maybe-uninitialized unused-variable unused-function \
+	unused-but-set-variable unused-label address array-bounds sign-compare \
+	switch implicit-fallthrough=3 nonnull vla type-limits parentheses \
+	discarded-qualifiers pointer-sign misleading-indentation init-self
+WARN += $(addprefix -Werror=,$(ERR))
+
+CPPFLAGS += -D_GNU_SOURCE -I. -Ikernels
+CFLAGS ?= -O2 -g
+CFLAGS_ALL = -std=gnu11 $(WARN) $(CFLAGS) -fstack-protector-strong -fno-omit-frame-pointer \
+	-fno-strict-aliasing -fvisibility=hidden -pthread -MMD -MP
+ifneq ($(SANITIZER),)
+CFLAGS_ALL += -fsanitize=$(SANITIZER) -fno-sanitize-recover=all -Wno-error=maybe-uninitialized
+LDFLAGS += -fsanitize=$(SANITIZER)
+else
+CPPFLAGS += -D_FORTIFY_SOURCE=2
+LDFLAGS += -Wl,-z,relro,-z,now
+endif
+
+srcs = $(sort $(wildcard $(addsuffix /*.c,$(1))))
+objs = $(patsubst %.c,$(OUT)/obj/%.o,$(call srcs,$(1)))
+
+# One row per program: the folders it is made of, then its libraries.
+LINK_DIRS := kernels/link
+CARRELD_DIRS := appliance/front appliance/core appliance/store vmm/host $(LINK_DIRS)
+CARRELD_LIBS := -lfcgi -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto
+SPAWN_DIRS := appliance/spawn vmm/jail
+SPAWN_LIBS := -lseccomp
+KEEPER_DIRS := vmm/keeper vmm/jail
+KEEPER_LIBS := -lseccomp
+COMMAND_DIRS := appliance/command
+COMMAND_LIBS := -lcurl -ljansson
+
+HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
+
+all: $(addprefix $(OUT)/,$(HOST_PROGRAMS)) ## build the host programs
+
+$(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(CARRELD_LIBS)
+$(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(SPAWN_LIBS)
+$(OUT)/carrel-keeper: $(call objs,$(KEEPER_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(KEEPER_LIBS)
+$(OUT)/carrel: $(call objs,$(COMMAND_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
+# Loaded into QEMU, so never built with a sanitizer.
+$(OUT)/carrel-preload.so: vmm/preload/preload.c
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 $(WARN) -O2 -fPIC -shared -o $@ $<
+
+$(OUT)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c -o $@ $<
+
+# Guest programs: run inside the build chroot (kernels/image/build does that).
+GUEST_CFLAGS := $(shell python3-config --includes 2>/dev/null)
+guest: $(OUT)/carrel-agent $(OUT)/carrel-python $(OUT)/carrel-init ## (inside the build chroot) the guest programs
+$(OUT)/carrel-agent: $(call objs,kernels/agent $(LINK_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ -lnghttp2 -luv -ljansson -lzmq -lcrypto
+$(OUT)/carrel-python: CPPFLAGS += $(GUEST_CFLAGS)
+$(OUT)/carrel-python: $(call objs,kernels/core kernels/python)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -rdynamic -pthread -o $@ $^ $$(python3-config --ldflags --embed) -ljansson -lzmq -lcrypto
+$(OUT)/carrel-init: $(call objs,kernels/image/init)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
+
+# Unit tests: tests/unit/NAME.c links everything in the folders its first line
+# names:  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
+UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
+UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
+unit: $(UNIT_BINS) ## build the unit tests
+.SECONDEXPANSION:
+unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
+unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
+$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(call objs,$$(call unit_dirs,tests/unit/$$*.c))
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(call unit_libs,tests/unit/$*.c)
+
+clean: ## remove build/ (not the image cache)
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+-include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
+.PHONY: all guest unit clean help
+.SECONDARY:

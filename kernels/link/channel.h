@@ -1,0 +1,79 @@
+/* A reliable, ordered, bounded channel of frames that outlives the streams
+ * that carry it: sequence numbers, acknowledgement, replay.
+ *
+ * Both ends are the same. A channel is attached to one HTTP/2 stream at a time
+ * (the client opens POST …/channel, the server answers 200); after the link was
+ * lost it is attached to another and goes on where the peer left off.
+ *
+ * Frame, little-endian:  u32 length of what follows | u8 type | u64 seq | payload
+ *   type 'H'  first frame of each side after attach, seq 0,
+ *             payload u64 received: the highest seq received so far
+ *   type 'A'  acknowledgement, seq 0, payload u64: all up to here is safe
+ *   type 'G'  gap, seq = last dropped seq; payload u64 first dropped seq, u64
+ *             frames, u64 bytes: what the sender had to drop
+ *   other     the user's; seq counts 1, 2, 3, … per direction
+ * After both 'H' frames each side replays what the other has not received.
+ * Frames seen before are dropped by seq, so the user sees each once, in order.
+ *
+ * The sender retains frames until 'A'. Past CHANNEL_RETAIN_MAX:
+ *   attached: channel_send() still takes the frame but channel_full() turns
+ *             true: stop reading the source until drained();
+ *   detached: with CHANNEL_DROP_MIDDLE the oldest half is kept, then the middle
+ *             is dropped, the newest half is kept, and the peer gets one 'G';
+ *             frames sent as keep are never dropped. With CHANNEL_REFUSE
+ *             channel_send() returns -EAGAIN.
+ */
+#ifndef CARREL_CHANNEL_H
+#define CARREL_CHANNEL_H
+
+#include "limits.h"
+#include "link.h"
+
+struct channel;
+
+enum channel_policy { CHANNEL_DROP_MIDDLE, CHANNEL_REFUSE };
+
+struct channel_ops {
+	/* A frame, in order, once. Acknowledge it by channel_ack() when it is safe.
+	 * payload lives until the callback returns. */
+	void (*frame)(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg);
+	/* Frames first..last will never come. */
+	void (*gap)(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg);
+	/* channel_full() turned false again. */
+	void (*drained)(struct channel *c, void *arg);
+	/* Both 'H' frames were exchanged. */
+	void (*attached)(struct channel *c, void *arg);
+	/* The stream is gone. err as in link_stream_ops.closed; -EPROTO when the
+	 * peer broke the framing; status of the HTTP answer when it was not 200. */
+	void (*detached)(struct channel *c, int err, int status, void *arg);
+};
+
+struct channel *channel_new(enum channel_policy policy, const struct channel_ops *ops, void *arg);
+/* Resets the stream it is attached to. Accepts NULL. */
+void channel_free(struct channel *c);
+/* A restarted carreld knows from its store what it has: set before the first
+ * attach. received: highest seq that is safe here. sent: highest seq we ever
+ * numbered (our frames go on from sent + 1). */
+void channel_restore(struct channel *c, uint64_t received, uint64_t sent);
+
+/* Client: open the stream on l. Server: take over st (answers 200 itself).
+ * An older stream of the same channel is reset first. */
+int channel_connect(struct channel *c, struct link *l, const char *path);
+int channel_accept(struct channel *c, struct link_stream *st);
+
+/* Queue a frame. keep: never dropped by CHANNEL_DROP_MIDDLE (status, ends).
+ * Returns its seq (> 0), -EAGAIN, -EMSGSIZE (over CHANNEL_FRAME_MAX) or -ENOMEM. */
+int64_t channel_send(struct channel *c, uint8_t type, bool keep, const void *payload, size_t len);
+/* Everything received up to seq is safe. */
+void channel_ack(struct channel *c, uint64_t seq);
+/* Stop handing out frames (flow control reaches the peer), and go on. */
+void channel_pause(struct channel *c, bool paused);
+
+bool channel_full(const struct channel *c);
+bool channel_is_attached(const struct channel *c);
+/* Highest seq received, sent, and acknowledged by the peer. */
+uint64_t channel_received(const struct channel *c);
+uint64_t channel_sent(const struct channel *c);
+uint64_t channel_acked(const struct channel *c);
+
+#endif
