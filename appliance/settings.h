@@ -1,0 +1,23 @@
+/* What carreld was told at start: command line and configuration, parsed once. */
+#ifndef CARREL_SETTINGS_H
+#define CARREL_SETTINGS_H
+
+#include "fault.h"
+
+struct settings {
+	char state[256];     /* $STATE as carreld sees it: carrel.db, token, run/, spool/ */
+	char run[256];       /* sockets of this run: fcgi.sock, stream.sock, spawn.sock */
+	char cache[256];     /* CARREL_CACHE: images/ (read-only here), snapshots/ (ours) */
+	char image[512];     /* directory of the image of the default template */
+	char engine[16];     /* "auto", "tcg", "kvm" */
+	char template_name[64];
+	unsigned short_threads;  /* FastCGI workers for short requests */
+	unsigned stream_threads; /* FastCGI workers held by streams */
+	unsigned memory_mb;      /* RAM that sandboxes may use together; 0: three quarters of the host's */
+	unsigned sandboxes_per_owner;
+};
+
+/* argv as of main(); unknown options are an error that names them. */
+int settings_parse(struct settings *s, int argc, char **argv, struct fault *f);
+
+#endif

@@ -1,0 +1,158 @@
+/* The store: SQLite in WAL mode, synchronous=FULL, one writer thread with
+ * group commit, readers on connections of their own.
+ *
+ * What was acknowledged survives a power cut: a transaction's callback comes
+ * after fdatasync of the logs and spools it touched and after COMMIT, in that
+ * order. All disk writes of the appliance's data go through the writer thread,
+ * so the hub never waits for a disk.
+ *
+ * Layout in $STATE: carrel.db; spool/XID/events (the execution's event lines,
+ * see xlog.h), spool/XID/N (full bytes of output N, up to SPOOL_MAX).
+ * Schema version is in user_version; an older one is migrated forward at open,
+ * a newer one is refused with a sentence.
+ *
+ * Tables (names bind, reference: sandboxes, executions, outputs carry the REST
+ * fields): owners, keys, sandboxes, kernels, executions, outputs, audit.
+ */
+#ifndef CARREL_STORE_H
+#define CARREL_STORE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../fault.h"
+
+enum {
+	STORE_ID_MAX = 40,
+	/* Bytes kept of a text output in its row, at either end: a few thousand characters suit a model. */
+	OUTPUT_HEAD_MAX = 4096,
+	OUTPUT_TAIL_MAX = 4096,
+	/* A mime bundle kept in its row; larger ones are spooled only. */
+	OUTPUT_DATA_MAX = 1024 * 1024,
+	/* Full bytes kept of one output. */
+	SPOOL_MAX = 64 * 1024 * 1024,
+	/* Bytes queued for the writer thread before store_busy() turns true. */
+	STORE_QUEUE_MAX = 16 * 1024 * 1024,
+};
+
+struct store;
+struct store_txn;
+struct xlog;
+
+struct sandbox_row {
+	char id[STORE_ID_MAX];
+	char owner_id[STORE_ID_MAX];
+	const char *state;      /* creating, running, paused, ending, ended */
+	const char *engine;
+	const char *template_name;
+	const char *image;      /* recipe hash */
+	const char *started;    /* pool, clone, boot, fork, snapshot; NULL before it runs */
+	const char *end_reason; /* NULL until ended */
+	const char *message;    /* a sentence beside end_reason, or NULL */
+	int64_t created_ms, deadline_ms, ended_ms; /* Unix milliseconds; 0: none */
+	json_t *limits, *metadata, *env;           /* borrowed */
+};
+
+struct kernel_row {
+	char id[STORE_ID_MAX];
+	char sandbox_id[STORE_ID_MAX];
+	const char *name, *language, *state;
+	int64_t execution_count;
+	/* Link positions: highest frame from the agent that is safe here, highest frame numbered by us. */
+	uint64_t received, sent;
+};
+
+struct execution_row {
+	char id[STORE_ID_MAX];
+	char sandbox_id[STORE_ID_MAX];
+	char kernel_id[STORE_ID_MAX];
+	const char *status; /* queued running ok error interrupted timeout cancelled died */
+	const char *code;   /* NULL in an update: unchanged */
+	const char *reason, *signal; /* NULL: none */
+	int exit_code;      /* -1: none */
+	int64_t execution_count;
+	int64_t queued_ms, started_ms, ended_ms;
+	int64_t timeout_ms; /* 0: none */
+	uint64_t last_seq;  /* events written */
+	uint64_t log_bytes; /* length of the event log that goes with this row */
+};
+
+struct output_row {
+	char execution_id[STORE_ID_MAX];
+	unsigned n;
+	const char *kind;          /* stdout stderr result display error */
+	const char *head; size_t head_len;
+	const char *tail; size_t tail_len; /* after the cut; 0 when nothing was cut */
+	uint64_t bytes;            /* in all */
+	uint64_t spooled;          /* in spool/XID/N; 0: head is everything */
+	bool truncated;            /* head+tail is not everything */
+	const char *mime;          /* main mime type of a bundle, or NULL */
+	json_t *data;              /* mime bundle, borrowed, or NULL */
+};
+
+int store_open(const char *state_dir, struct store **ret, struct fault *f);
+/* Waits until everything submitted is committed. Accepts NULL. */
+void store_close(struct store *s);
+/* True while the writer is behind: stop reading sources until the next callback. */
+bool store_busy(struct store *s);
+
+/* A transaction: rows are copied in; the calls cannot fail (out of memory shows
+ * at submit). The callback comes on the writer thread: err 0, or a negative
+ * errno with a sentence (disk full, damaged): nothing of it was stored then. */
+struct store_txn *store_txn_new(struct store *s);
+void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row);     /* insert or replace */
+void store_txn_kernel(struct store_txn *t, const struct kernel_row *row);
+void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id);
+void store_txn_execution(struct store_txn *t, const struct execution_row *row);
+void store_txn_output(struct store_txn *t, const struct output_row *row);
+void store_txn_audit(struct store_txn *t, const char *owner_id, const char *sandbox_id, const char *action,
+		     json_t *detail);
+/* Append to an execution's event log (whole lines); readers are woken as soon as it is written. */
+void store_txn_log(struct store_txn *t, struct xlog *log, const char *lines, size_t len, uint64_t last_seq,
+		   bool end);
+/* Write full bytes of output n at offset (bytes past SPOOL_MAX are not sent here by the caller). */
+void store_txn_spool(struct store_txn *t, const char *execution_id, unsigned n, uint64_t offset,
+		     const void *bytes, size_t len);
+void store_txn_submit(struct store_txn *t, void (*done)(int err, const char *message, void *arg), void *arg);
+void store_txn_drop(struct store_txn *t);
+
+/* --- readers: any thread, blocking; JSON as the REST face shows it --- */
+
+/* 0 and a new reference, or -ENOENT. owner_id NULL: any owner (the hub's own recovery). */
+int store_sandbox_get(struct store *s, const char *owner_id, const char *id, json_t **ret);
+/* state NULL: running, creating, paused; cursor NULL or "": from the newest on. {"sandboxes":[…],"next":…} */
+int store_sandbox_list(struct store *s, const char *owner_id, const char *state, const char *template_name,
+		       unsigned limit, const char *cursor, json_t **ret);
+int store_execution_get(struct store *s, const char *owner_id, const char *id, json_t **ret);
+int store_execution_list(struct store *s, const char *owner_id, const char *sandbox_id, unsigned limit,
+			 const char *cursor, json_t **ret);
+
+struct output_full {
+	int fd;            /* spool file, or -1: bytes are in .text */
+	char *text;        /* owned; head of an output that was never spooled, or decoded data */
+	uint64_t have, total;
+	char content_type[128];
+};
+int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
+		      struct output_full *ret);
+void output_full_close(struct output_full *o);
+
+/* Recovery after a restart: rows that were not final. Arrays of row JSON with
+ * every column (also received, sent, timeout_ms, log_bytes, last_seq, env). */
+int store_open_sandboxes(struct store *s, json_t **ret);
+int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret);
+int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret);
+int store_outputs(struct store *s, const char *execution_id, json_t **ret);
+
+/* --- owners and keys --- */
+
+/* First start: makes the owner "admin" with an admin key, writes $STATE/token
+ * (mode 0600, temp -> fsync -> rename) when the file or its row is missing. */
+int store_first_owner(struct store *s, const char *state_dir, struct fault *f);
+/* The key's owner. 0, or -EACCES. Compares SHA-256 hashes; a revoked or expired key is no key. */
+int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], bool *ret_admin);
+unsigned store_running_count(struct store *s, const char *owner_id);
+
+#endif

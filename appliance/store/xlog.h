@@ -1,0 +1,58 @@
+/* The event log of one execution: NDJSON lines exactly as clients get them,
+ * appended by the store's writer thread, read by any number of worker threads
+ * at their own pace, live or later.
+ *
+ * Offsets are logical. The first XLOG_HEAD_MAX bytes are always kept; past
+ * them the file is a window: what every live reader has read and what is
+ * older than XLOG_WINDOW_MAX is punched out (FALLOC_FL_PUNCH_HOLE), so a flood
+ * costs bounded disk. A reader that comes to a hole gets one synthetic line
+ *   {"type":"truncated","stream":"events","bytes_total":N,"bytes_kept":N,"from_seq":A,"to_seq":B}
+ * (no seq of its own) and goes on behind it.
+ *
+ * The writer side never blocks on readers: core asks xlog_lag() and pauses the
+ * source while a live reader is more than XLOG_WINDOW_MAX / 2 behind.
+ */
+#ifndef CARREL_XLOG_H
+#define CARREL_XLOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	XLOG_HEAD_MAX = 32 * 1024 * 1024,
+	XLOG_WINDOW_MAX = 16 * 1024 * 1024,
+	XLOG_LINE_MAX = 1024 * 1024, /* one event, reference v1 */
+};
+
+struct xlog;
+struct xlog_reader;
+
+/* Reference counted: each open() gives a reference, each reader holds one.
+ * create makes spool/XID/ and an empty log; otherwise the log is opened and cut
+ * to log_bytes (what the row says is safe). ended: no more will come. */
+int xlog_open(const char *state_dir, const char *execution_id, bool create, uint64_t log_bytes,
+	      uint64_t last_seq, bool ended, struct xlog **ret);
+void xlog_unref(struct xlog *log);
+/* The log that is open now for this execution, with a reference, or NULL. */
+struct xlog *xlog_find(const char *execution_id);
+
+/* Bytes the slowest live reader is behind; 0 without readers. progress() is
+ * called (on the reader's thread) when lag falls below half the window after
+ * having been over it. */
+uint64_t xlog_lag(struct xlog *log);
+void xlog_on_progress(struct xlog *log, void (*progress)(void *arg), void *arg);
+
+/* A reader from event after_seq + 1 on. */
+int xlog_reader_new(struct xlog *log, uint64_t after_seq, struct xlog_reader **ret);
+void xlog_reader_free(struct xlog_reader *r);
+/* Becomes readable (poll) when there is more to read or the log ended. */
+int xlog_reader_fd(struct xlog_reader *r);
+/* Whole lines into buf (size >= XLOG_LINE_MAX + 1). Returns bytes, 0: nothing now, -ENODATA: ended and all read. */
+ssize_t xlog_reader_read(struct xlog_reader *r, char *buf, size_t size);
+
+/* Writer thread only (store_txn_log). */
+int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_seq, bool end);
+int xlog_sync(struct xlog *log);
+
+#endif
