@@ -25,7 +25,8 @@ export ENGINE ?= auto
 export TEMPLATE ?= python
 
 SANITIZER ?=
-OUT := build$(if $(SANITIZER),/$(SANITIZER))
+comma := ,
+OUT ?= build$(if $(SANITIZER),/$(subst $(comma),-,$(SANITIZER)))
 
 # Warnings that stop the build, by name. No -Wextra: what it adds beyond this
 # list (missing-field-initializers) fights designated initialisers.
@@ -119,6 +120,36 @@ $(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(call objs,$$(call unit_dirs,tests/un
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(call unit_libs,tests/unit/$*.c)
 
+run: ## start everything in the foreground, Ctrl-C stops it
+	@conf/run
+
+image: ## build the image of TEMPLATE into CARREL_CACHE
+	@conf/packages/install host
+	@kernels/image/build $(TEMPLATE)
+
+setup: ## install what building and testing need
+	@conf/packages/install host
+	@conf/packages/install test
+
+# Unit tests run with both sanitizers; everything else runs the real build.
+test: setup ## set-up if needed, then every test
+	@$(MAKE) -s all
+	@$(MAKE) -s unit SANITIZER=address,undefined
+	@kernels/image/build $(TEMPLATE) >/dev/null
+	@tests/run $(TESTS)
+
+check: ## quick checks: unit tests and the sources' form
+	@$(MAKE) -s all
+	@$(MAKE) -s unit SANITIZER=address,undefined
+	@tests/run --kind unit --kind form
+
+bench: all ## the benchmark table
+	@tests/bench/run
+
+FUZZ_S ?= 60
+fuzz: ## every fuzzer for FUZZ_S seconds each
+	@FUZZ_S=$(FUZZ_S) tests/fuzz/run
+
 clean: ## remove build/ (not the image cache)
 	rm -rf build
 
@@ -126,5 +157,5 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
-.PHONY: all guest unit clean help
+.PHONY: all guest unit run image setup test check bench fuzz clean help
 .SECONDARY:

@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""The form of the sources: what a stranger would trip over."""
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LINES_MAX = 500  # a file is read in one sitting
+FORBIDDEN = {
+    r"/work/|/home/(?!user\b)[a-z]+/": "a path of some machine",
+    r"\bTODO\b|\bFIXME\b|\bXXX\b": "unfinished work",
+}
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "-z"], cwd=TOP, check=True, capture_output=True).stdout
+    return [p for p in out.decode().split("\0") if p and os.path.exists(os.path.join(TOP, p))]
+
+
+def main():
+    faults = []
+    for path in tracked():
+        if path in ("LICENSE", "tests/form.py") or path.startswith("tests/fuzz/corpus/"):
+            continue
+        with open(os.path.join(TOP, path), "rb") as f:
+            text = f.read().decode("utf-8", "replace")
+        if path.endswith((".c", ".h", ".ts")) and text.count("\n") > LINES_MAX:
+            faults.append(f"{path}: {text.count(chr(10))} lines, more than {LINES_MAX}")
+        for pattern, what in FORBIDDEN.items():
+            for m in re.finditer(pattern, text):
+                line = text.count("\n", 0, m.start()) + 1
+                faults.append(f"{path}:{line}: {what}: {m.group(0)}")
+        if path.endswith(".sh") or text.startswith("#!/bin/bash"):
+            check = subprocess.run(["bash", "-n", path], cwd=TOP, capture_output=True, text=True)
+            if check.returncode:
+                faults.append(f"{path}: {check.stderr.strip()}")
+    listed = open(os.path.join(TOP, "tests", "list"), encoding="utf-8").read()
+    for path in tracked():
+        name = os.path.splitext(os.path.basename(path))[0]
+        if re.fullmatch(r"tests/(unit|integration)/\w+\.(c|py)", path) and not re.search(rf"\b{name}\b", listed):
+            faults.append(f"{path}: not in tests/list, so it never runs")
+    print("\n".join(faults))
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
