@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""kill -9 of each part in the middle of an execution: the cell goes on, its row
+is complete, its client can reattach; the launcher starts the part again."""
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
+from appliance import Appliance, end, text  # noqa: E402
+
+LINES = 150
+CODE = f"import time\nfor i in range({LINES}):\n    print(i)\n    time.sleep(0.05)"
+
+
+def pid_of(a, pattern):
+    """The part that belongs to this appliance: a child of its launcher."""
+    out = subprocess.run(["pgrep", "-P", str(a.process.pid), "-f", pattern], capture_output=True, text=True).stdout
+    return int(out.split()[0])
+
+
+def patient(call, *args, **kw):
+    """The part is away for a moment: try until the launcher has it back."""
+    limit = time.monotonic() + 30
+    while True:
+        try:
+            return call(*args, **kw)
+        except Exception:  # refused, cut or 502, until the limit says otherwise
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.2)
+
+
+def killed_in_the_middle(a, pattern):
+    s = patient(a.create)
+    ids = []
+
+    def first_client():
+        try:
+            for e in a.events("POST", f"/v1/sandboxes/{s['id']}/execute", {"code": CODE}):
+                ids.extend([e["execution_id"]] if e["type"] in ("queued", "started") else [])
+        except Exception:
+            pass  # its connection is cut when nginx or carreld dies: that is what is tested
+
+    thread = threading.Thread(target=first_client)
+    thread.start()
+    while not ids:
+        time.sleep(0.05)
+    time.sleep(1)  # somewhere in the middle of the printed lines
+    os.kill(pid_of(a, pattern), signal.SIGKILL)
+    thread.join()
+
+    events = patient(lambda: list(a.events("GET", f"/v1/executions/{ids[0]}/stream?after=0")))
+    while events[-1]["type"] != "end":
+        events = patient(lambda: list(a.events("GET", f"/v1/executions/{ids[0]}/stream?after=0")))
+    assert end(events)["status"] == "ok", (pattern, end(events))
+    assert text(events) == "".join(f"{i}\n" for i in range(LINES)), (pattern, text(events)[-200:])
+    row = patient(a.json, "GET", f"/v1/executions/{ids[0]}")
+    assert row["status"] == "ok" and row["outputs"][0]["bytes"] == len(text(events)), row
+    after = patient(a.execute, s["id"], "print(i)")
+    assert text(after) == f"{LINES - 1}\n", after
+    patient(a.kill, s["id"])
+
+
+def main():
+    with Appliance() as a:
+        for pattern in ("carreld", "carrel-spawn", "nginx"):
+            killed_in_the_middle(a, pattern)
+
+
+main()
