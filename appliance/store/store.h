@@ -139,6 +139,11 @@ int store_output_open(struct store *s, const char *owner_id, const char *executi
 		      struct output_full *ret);
 void output_full_close(struct output_full *o);
 
+/* The event log of an execution, to read it from the start or from anywhere:
+ * the one that is open now, else the stored one, opened at the log_bytes and
+ * last_seq of its row. 0 with a reference, or -ENOENT. */
+int store_log_open(struct store *s, const char *owner_id, const char *execution_id, struct xlog **ret);
+
 /* Recovery after a restart: rows that were not final. Arrays of row JSON with
  * every column (also received, sent, timeout_ms, log_bytes, last_seq, env). */
 int store_open_sandboxes(struct store *s, json_t **ret);
