@@ -1,0 +1,41 @@
+/* The front: FastCGI workers between nginx and the core.
+ *
+ * Two sockets in the run directory. fcgi.sock takes requests that end soon,
+ * stream.sock those that hold their thread (streams and the bytes of files), so
+ * that delete, interrupt and /healthz always find a thread. A request past the
+ * bound of its gate is answered 503 at once, never queued without limit.
+ *
+ * Thread-safe; start and stop belong to main().
+ */
+#ifndef CARREL_FRONT_FRONT_H
+#define CARREL_FRONT_FRONT_H
+
+#include <stdbool.h>
+
+#include "../core/core.h"
+#include "../fault.h"
+#include "../settings.h"
+#include "../store/store.h"
+
+enum gate {
+	GATE_QUICK,  /* answers from memory or the store */
+	GATE_SLOW,   /* waits for a sandbox: create, delete, small file verbs */
+	GATE_STREAM, /* holds its thread as long as the client likes */
+	GATE_COUNT,
+};
+
+struct front;
+
+/* settings, store and core are borrowed until front_stop(). */
+int front_start(const struct settings *s, struct store *store, struct core *core, struct front **ret,
+		struct fault *f);
+/* Accepts no more, cuts streams so that their clients notice, waits a bounded
+ * time for the others. The number of workers still inside the core: with any,
+ * core and store must not be taken down under them. Frees *f when it is 0. */
+unsigned front_stop(struct front *f);
+
+/* For the workers. */
+bool front_gate_enter(struct front *f, enum gate gate);
+void front_gate_leave(struct front *f, enum gate gate);
+
+#endif

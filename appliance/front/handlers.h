@@ -1,0 +1,38 @@
+/* The handlers of the routes, one file a noun. */
+#ifndef CARREL_FRONT_HANDLERS_H
+#define CARREL_FRONT_HANDLERS_H
+
+#include "request.h"
+
+int sandboxes_create(struct request *r, struct fault *f);
+int sandboxes_list(struct request *r, struct fault *f);
+int sandboxes_get(struct request *r, struct fault *f);
+int sandboxes_timeout(struct request *r, struct fault *f);
+int sandboxes_delete(struct request *r, struct fault *f);
+
+int executions_start(struct request *r, struct fault *f);
+int executions_list(struct request *r, struct fault *f);
+int executions_get(struct request *r, struct fault *f);
+int executions_stream(struct request *r, struct fault *f);
+int executions_interrupt(struct request *r, struct fault *f);
+int executions_full(struct request *r, struct fault *f);
+
+int files_put(struct request *r, struct fault *f);
+int files_get(struct request *r, struct fault *f);
+int files_delete(struct request *r, struct fault *f);
+int files_list(struct request *r, struct fault *f);
+
+int processes_run(struct request *r, struct fault *f);
+
+int about_health(struct request *r, struct fault *f);
+int about_me(struct request *r, struct fault *f);
+int about_stats(struct request *r, struct fault *f);
+/* 501 with a sentence, for what the interface names and this version cannot do. */
+int about_later(struct request *r, struct fault *f);
+
+/* Shared by handlers: a list's ?limit= and ?cursor=, and what a store reader's errno means. */
+enum { LIST_LIMIT_MAX = 1000, LIST_LIMIT_DEFAULT = 100 };
+int list_window(struct request *r, unsigned *ret_limit, const char **ret_cursor, struct fault *f);
+int store_fault(struct fault *f, int err, const char *noun);
+
+#endif

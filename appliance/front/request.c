@@ -1,0 +1,157 @@
+#include "request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "auth.h"
+#include "json_in.h"
+#include "respond.h"
+
+static int out_of_memory(struct fault *f)
+{
+	return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
+}
+
+int64_t request_length(const struct request *r)
+{
+	const char *text = FCGX_GetParam("CONTENT_LENGTH", r->fcgi->envp);
+
+	return text && *text ? strtoll(text, NULL, 10) : -1;
+}
+
+int request_read(struct request *r, char *buf, int size)
+{
+	int n = FCGX_GetStr(buf, size, r->fcgi->in);
+
+	return n > 0 ? n : FCGX_GetError(r->fcgi->in) ? -EPIPE : 0;
+}
+
+static int body_too_large(const struct request *r, struct fault *f)
+{
+	return fault_set(f, E2BIG, 413, "body_too_large", "The body is larger than %zu bytes.", r->route->body_max);
+}
+
+/* The whole body, to the end of FCGI_STDIN: a chunked one has no CONTENT_LENGTH. */
+static int body_read(struct request *r, char **ret, size_t *ret_len, struct fault *f)
+{
+	size_t size = 4096, len = 0;
+	char *buf;
+	int n;
+
+	if (request_length(r) > (int64_t)r->route->body_max)
+		return body_too_large(r, f);
+	buf = malloc(size);
+	while (buf && (n = request_read(r, buf + len, (int)(size - len))) > 0) {
+		char *grown = buf;
+
+		len += (size_t)n;
+		if (len > r->route->body_max) {
+			free(buf);
+			return body_too_large(r, f);
+		}
+		if (len == size)
+			grown = realloc(buf, size *= 2);
+		if (!grown)
+			free(buf);
+		buf = grown;
+	}
+	if (!buf)
+		return out_of_memory(f);
+	if (n < 0 || (request_length(r) >= 0 && (int64_t)len != request_length(r))) {
+		free(buf);
+		return fault_set(f, EPIPE, 400, "body_incomplete", "The body ended before its announced length.");
+	}
+	*ret = buf;
+	*ret_len = len;
+	return 0;
+}
+
+int request_fields(struct request *r, const struct field *table, void *dest, struct fault *f)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int err = body_read(r, &text, &len, f);
+
+	if (err)
+		return err;
+	err = json_in_parse(text, len, &r->body, f);
+	free(text);
+	return err ? err : fields_read(table, r->body, dest, f);
+}
+
+static int request_route(struct request *r, struct route_match *m, struct fault *f)
+{
+	const char *uri = FCGX_GetParam("REQUEST_URI", r->fcgi->envp);
+	int err = target_parse(uri ? uri : "", &r->target, f);
+
+	if (err)
+		return err;
+	err = route_find(r->method, &r->target, m);
+	/* Streams come only by their own socket: an odd spelling that nginx sorted elsewhere is no route. */
+	if (!err && m->route->gate == GATE_STREAM && !r->stream_socket)
+		err = -ENOENT;
+	if (err == -ENOENT)
+		return fault_set(f, ENOENT, 404, "not_found", "There is no such path or thing.");
+	if (err)
+		return fault_set(f, EPERM, 405, "method_not_allowed", "This path takes %s.", m->allow);
+	r->route = m->route;
+	r->id = m->captures[0];
+	r->part = m->captures[1];
+	return 0;
+}
+
+static int request_gated(struct request *r, struct fault *f)
+{
+	int err;
+
+	if (!front_gate_enter(r->front, r->route->gate)) {
+		fault_set(f, EBUSY, 503, "busy",
+			  r->route->gate == GATE_STREAM
+				  ? "All streams are taken; end one or try again in a moment."
+				  : "Too many sandboxes are being started or ended; try again in a moment.");
+		f->retry_after_s = 1;
+		return -EBUSY;
+	}
+	err = auth_check(r, f);
+	if (!err)
+		err = r->route->handle(r, f);
+	front_gate_leave(r->front, r->route->gate);
+	return err;
+}
+
+static void request_limits(const struct request *r)
+{
+	struct timeval stall = { .tv_sec = RESPOND_STALL_S };
+
+	setsockopt(r->fcgi->ipcFd, SOL_SOCKET, SO_SNDTIMEO, &stall, sizeof(stall));
+	setsockopt(r->fcgi->ipcFd, SOL_SOCKET, SO_RCVTIMEO, &stall, sizeof(stall));
+}
+
+void request_serve(struct request *r)
+{
+	const char *method = FCGX_GetParam("REQUEST_METHOD", r->fcgi->envp);
+	struct route_match match = { .route = NULL };
+	/* A handler that fails on a write to a gone client leaves this one, which nobody will read. */
+	struct fault f = { .status = 500, .code = "internal", .message = "The answer could not be written." };
+	char extra[128] = "";
+	int err;
+
+	r->method = method ? method : "";
+	r->head_only = !strcmp(r->method, "HEAD");
+	request_limits(r);
+	err = request_route(r, &match, &f);
+	if (!err)
+		err = request_gated(r, &f);
+	if (f.status == 405)
+		snprintf(extra, sizeof(extra), "Allow: %s\r\n", match.allow);
+	if (f.status == 401)
+		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer realm=\"carrel\"\r\n");
+	if (err)
+		respond_fault(r, &f, extra);
+	json_decref(r->body);
+	target_free(&r->target);
+}
