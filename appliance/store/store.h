@@ -26,6 +26,8 @@
 
 enum {
 	STORE_ID_MAX = 40,
+	/* "e2b_" and 64 hex digits. */
+	STORE_KEY_MAX = 72,
 	/* Bytes kept of a text output in its row, at either end: a few thousand characters suit a model. */
 	OUTPUT_HEAD_MAX = 4096,
 	OUTPUT_TAIL_MAX = 4096,
@@ -35,6 +37,10 @@ enum {
 	SPOOL_MAX = 64 * 1024 * 1024,
 	/* Bytes queued for the writer thread before store_busy() turns true. */
 	STORE_QUEUE_MAX = 16 * 1024 * 1024,
+	/* Bytes of outputs in one answer: many displays of OUTPUT_DATA_MAX would not fit a client's memory. */
+	EXECUTION_JSON_MAX = 16 * 1024 * 1024,
+	/* Entries of a list, reference v1. */
+	STORE_LIST_MAX = 1000,
 };
 
 struct store;
@@ -98,8 +104,9 @@ void store_close(struct store *s);
 /* True while the writer is behind: stop reading sources until the next callback. */
 bool store_busy(struct store *s);
 
-/* A transaction: rows are copied in; the calls cannot fail (out of memory shows
- * at submit). The callback comes on the writer thread: err 0, or a negative
+/* A transaction: rows are copied in, and written in the order of the calls (what
+ * refers to a row comes after it: sandbox, kernel, execution, output); the calls cannot fail (out of memory
+ * shows in the callback). The callback comes on the writer thread: err 0, or a negative
  * errno with a sentence (disk full, damaged): nothing of it was stored then. */
 struct store_txn *store_txn_new(struct store *s);
 void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row);     /* insert or replace */
@@ -117,12 +124,18 @@ void store_txn_spool(struct store_txn *t, const char *execution_id, unsigned n, 
 		     const void *bytes, size_t len);
 void store_txn_submit(struct store_txn *t, void (*done)(int err, const char *message, void *arg), void *arg);
 void store_txn_drop(struct store_txn *t);
+/* Submits and blocks until it is committed; not from a callback. 0, or the fault of what failed. */
+int store_txn_wait(struct store_txn *t, struct fault *f);
 
 /* --- readers: any thread, blocking; JSON as the REST face shows it --- */
 
-/* 0 and a new reference, or -ENOENT. owner_id NULL: any owner (the hub's own recovery). */
+/* 0 and a new reference, or -ENOENT; -EIO and the like when the store cannot be
+ * read. owner_id NULL: any owner (the hub's own recovery). An execution comes
+ * with its outputs; data past EXECUTION_JSON_MAX is left out of them, and a list
+ * ends a page early rather than pass it. Lists: newest first; a cursor that no
+ * page gave is -EINVAL. */
 int store_sandbox_get(struct store *s, const char *owner_id, const char *id, json_t **ret);
-/* state NULL: running, creating, paused; cursor NULL or "": from the newest on. {"sandboxes":[…],"next":…} */
+/* state NULL: running, creating, paused; several: "running,paused"; cursor NULL or "": from the newest on. {"sandboxes":[…],"next":…} */
 int store_sandbox_list(struct store *s, const char *owner_id, const char *state, const char *template_name,
 		       unsigned limit, const char *cursor, json_t **ret);
 int store_execution_get(struct store *s, const char *owner_id, const char *id, json_t **ret);
@@ -131,8 +144,8 @@ int store_execution_list(struct store *s, const char *owner_id, const char *sand
 
 struct output_full {
 	int fd;            /* spool file, or -1: bytes are in .text */
-	char *text;        /* owned; head of an output that was never spooled, or decoded data */
-	uint64_t have, total;
+	char *text;        /* owned; head of an output that was never spooled, or decoded data (may hold NULs) */
+	uint64_t have, total; /* have < total: the rest was not kept */
 	char content_type[128];
 };
 int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
@@ -141,7 +154,8 @@ void output_full_close(struct output_full *o);
 
 /* The event log of an execution, to read it from the start or from anywhere:
  * the one that is open now, else the stored one, opened at the log_bytes and
- * last_seq of its row. 0 with a reference, or -ENOENT. */
+ * last_seq of its row. 0 with a reference, or -ENOENT; -EAGAIN: it runs, but the
+ * hub has not found it again yet. */
 int store_log_open(struct store *s, const char *owner_id, const char *execution_id, struct xlog **ret);
 
 /* Recovery after a restart: rows that were not final. Arrays of row JSON with
@@ -158,6 +172,10 @@ int store_outputs(struct store *s, const char *execution_id, json_t **ret);
 int store_first_owner(struct store *s, const char *state_dir, struct fault *f);
 /* The key's owner. 0, or -EACCES. Compares SHA-256 hashes; a revoked or expired key is no key. */
 int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], bool *ret_admin);
+/* A key as it is shown once; name and expiry for its row (expires_ms 0: never). */
+int store_key_new(struct store *s, const char *owner_id, const char *name, bool admin, int64_t expires_ms,
+		  char ret_id[STORE_ID_MAX], char ret_key[STORE_KEY_MAX], struct fault *f);
+/* Sandboxes of the owner that have not ended. */
 unsigned store_running_count(struct store *s, const char *owner_id);
 
 #endif

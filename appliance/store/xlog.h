@@ -16,6 +16,7 @@
 #define CARREL_XLOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -29,11 +30,16 @@ struct xlog;
 struct xlog_reader;
 
 /* Reference counted: each open() gives a reference, each reader holds one.
- * create makes spool/XID/ and an empty log; otherwise the log is opened and cut
- * to log_bytes (what the row says is safe). ended: no more will come. */
+ * create makes spool/XID/ and an empty log (-EEXIST if there is one). Otherwise
+ * an existing log is opened: the one that is open already, if any, unchanged;
+ * else not ended cuts it to log_bytes (what the row says is safe: for recovery,
+ * by the core alone), and ended reads its first log_bytes and changes nothing.
+ * Workers: xlog_find() first, then the row, and xlog_open() only when the row is
+ * final. -ENOENT: no such log; -EUCLEAN: it does not match the row. */
 int xlog_open(const char *state_dir, const char *execution_id, bool create, uint64_t log_bytes,
 	      uint64_t last_seq, bool ended, struct xlog **ret);
-void xlog_unref(struct xlog *log);
+struct xlog *xlog_ref(struct xlog *log);
+void xlog_unref(struct xlog *log); /* accepts NULL */
 /* The log that is open now for this execution, with a reference, or NULL. */
 struct xlog *xlog_find(const char *execution_id);
 
@@ -51,8 +57,22 @@ int xlog_reader_fd(struct xlog_reader *r);
 /* Whole lines into buf (size >= XLOG_LINE_MAX + 1). Returns bytes, 0: nothing now, -ENODATA: ended and all read. */
 ssize_t xlog_reader_read(struct xlog_reader *r, char *buf, size_t size);
 
-/* Writer thread only (store_txn_log). */
+/* Writer thread only (store_txn_log). lines: one for each seq after the log's
+ * last one up to last_seq (-EBADMSG otherwise), each ended by a newline, ASCII
+ * JSON, at most XLOG_LINE_MAX (-EMSGSIZE). A failed append or sync leaves what
+ * was there; after a failed sync the log takes no more. */
 int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_seq, bool end);
 int xlog_sync(struct xlog *log);
+struct xlog_position {
+	uint64_t size, last_seq;
+	bool ended;
+};
+void xlog_position(struct xlog *log, struct xlog_position *ret);
+/* Back to an earlier position, because what belongs to the lines was not
+ * committed. Readers that had passed it are served from there on, but get no
+ * event twice. */
+void xlog_cut(struct xlog *log, const struct xlog_position *to);
+/* Punches out what head, window and readers do not need; after a commit only, so that no cut comes before it. */
+void xlog_trim(struct xlog *log);
 
 #endif

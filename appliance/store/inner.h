@@ -1,0 +1,108 @@
+/* What the files of this folder share about the store and its transactions.
+ *
+ * A transaction is a list of steps whose values were copied into its own
+ * memory when they were added: the writer thread touches nothing of the caller's.
+ */
+#ifndef CARREL_STORE_INNER_H
+#define CARREL_STORE_INNER_H
+
+#include <pthread.h>
+
+#include "db.h"
+#include "store.h"
+#include "xlog.h"
+
+enum {
+	STEP_VALUES_MAX = 16,
+	/* Past this the queue takes no more, so that a caller deaf to store_busy() cannot eat the memory. */
+	STORE_QUEUE_HARD_MAX = 8 * STORE_QUEUE_MAX,
+	/* Idle connections kept for readers: as many as worker threads usually read at once. */
+	READERS_KEPT = 16,
+	STORE_PATH_MAX = 512,
+};
+
+struct value {
+	enum { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BLOB } kind;
+	int64_t number;
+	const char *bytes;
+	size_t len;
+};
+
+enum step_kind { STEP_ROW, STEP_LOG, STEP_SPOOL };
+
+struct step {
+	struct step *next;
+	enum step_kind kind;
+	/* STEP_ROW: a static statement and its parameters in order. */
+	const char *sql;
+	unsigned value_count;
+	struct value values[STEP_VALUES_MAX];
+	/* STEP_LOG (a reference is held) and STEP_SPOOL. */
+	struct xlog *log;
+	char execution_id[STORE_ID_MAX];
+	unsigned n;
+	uint64_t offset, last_seq;
+	const char *bytes;
+	size_t len;
+	bool end;
+	/* While the writer works: the log as it was before this step, and its size after it. */
+	bool appended;
+	struct xlog_position before;
+	uint64_t size_after;
+};
+
+struct chunk;
+
+struct store_txn {
+	struct store_txn *next;
+	struct store *store;
+	struct chunk *chunks;
+	struct step *first, **last;
+	size_t cost; /* bytes held, for the queue's bound */
+	bool has_rows;
+	int err; /* what it failed with before or during its commit */
+	char message[256];
+	void (*done)(int err, const char *message, void *arg);
+	void *arg;
+};
+
+struct store {
+	char dir[256];
+	int lock_fd;
+	struct db db; /* the writer thread's */
+	pthread_t thread;
+	pthread_mutex_t lock; /* queue, closing */
+	pthread_cond_t wake;
+	struct store_txn *queue, **queue_last;
+	size_t queued; /* bytes submitted and not yet called back */
+	bool closing;
+
+	pthread_mutex_t readers_lock;
+	struct db *readers[READERS_KEPT];
+	unsigned reader_count;
+};
+
+/* writer.c */
+int writer_start(struct store *s);
+void writer_stop(struct store *s);
+
+/* txn.c: the lowest level of every store_txn_*(). Out of memory is kept in t->err. */
+struct step *txn_row(struct store_txn *t, const char *sql);
+void step_int(struct step *step, int64_t number);
+void step_int_or_null(struct step *step, int64_t number, int64_t null);
+void step_text(struct store_txn *t, struct step *step, const char *text); /* NULL: NULL */
+void step_text_n(struct store_txn *t, struct step *step, const char *text, size_t len);
+void step_blob(struct store_txn *t, struct step *step, const void *bytes, size_t len);
+void step_json(struct store_txn *t, struct step *step, json_t *json, const char *otherwise);
+/* Releases logs and memory. */
+void txn_free(struct store_txn *t);
+void txn_fail(struct store_txn *t, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* reader.c: a connection for the time of one question. */
+struct db *reader_take(struct store *s);
+void reader_give(struct store *s, struct db *db);
+void readers_close(struct store *s);
+
+int64_t now_ms(void);
+
+#endif

@@ -1,0 +1,148 @@
+/* The rows of a transaction: one statement and its parameters for each kind.
+ * Upserts, never REPLACE, which would delete what refers to the row. */
+#include "inner.h"
+
+#include <time.h>
+
+int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row)
+{
+	static const char sql[] =
+		"INSERT INTO sandboxes (id, owner_id, state, engine, template, image, started, end_reason, message,"
+		"  created_ms, deadline_ms, ended_ms, limits, metadata, env)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" ON CONFLICT (id) DO UPDATE SET owner_id = excluded.owner_id, state = excluded.state,"
+		"  engine = excluded.engine, template = excluded.template, image = excluded.image,"
+		"  started = excluded.started, end_reason = excluded.end_reason, message = excluded.message,"
+		"  created_ms = excluded.created_ms, deadline_ms = excluded.deadline_ms,"
+		"  ended_ms = excluded.ended_ms, limits = excluded.limits, metadata = excluded.metadata,"
+		"  env = excluded.env";
+	struct step *step = txn_row(t, sql);
+
+	step_text(t, step, row->id);
+	step_text(t, step, row->owner_id);
+	step_text(t, step, row->state);
+	step_text(t, step, row->engine);
+	step_text(t, step, row->template_name);
+	step_text(t, step, row->image);
+	step_text(t, step, row->started);
+	step_text(t, step, row->end_reason);
+	step_text(t, step, row->message);
+	step_int(step, row->created_ms);
+	step_int_or_null(step, row->deadline_ms, 0);
+	step_int_or_null(step, row->ended_ms, 0);
+	step_json(t, step, row->limits, "{}");
+	step_json(t, step, row->metadata, "{}");
+	step_json(t, step, row->env, "{}");
+}
+
+void store_txn_kernel(struct store_txn *t, const struct kernel_row *row)
+{
+	static const char sql[] =
+		"INSERT INTO kernels (id, sandbox_id, name, language, state, execution_count, received, sent)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+		" ON CONFLICT (id) DO UPDATE SET name = excluded.name, language = excluded.language,"
+		"  state = excluded.state, execution_count = excluded.execution_count,"
+		"  received = excluded.received, sent = excluded.sent";
+	struct step *step = txn_row(t, sql);
+
+	step_text(t, step, row->id);
+	step_text(t, step, row->sandbox_id);
+	step_text(t, step, row->name);
+	step_text(t, step, row->language);
+	step_text(t, step, row->state);
+	step_int(step, row->execution_count);
+	step_int(step, (int64_t)row->received);
+	step_int(step, (int64_t)row->sent);
+}
+
+void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id)
+{
+	static const char sql[] = "DELETE FROM kernels WHERE id = ?";
+
+	step_text(t, txn_row(t, sql), kernel_id);
+}
+
+void store_txn_execution(struct store_txn *t, const struct execution_row *row)
+{
+	static const char sql[] =
+		"INSERT INTO executions (id, sandbox_id, kernel_id, status, code, reason, signal, exit_code,"
+		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" ON CONFLICT (id) DO UPDATE SET kernel_id = excluded.kernel_id, status = excluded.status,"
+		"  code = coalesce(excluded.code, code), reason = excluded.reason, signal = excluded.signal,"
+		"  exit_code = excluded.exit_code, execution_count = excluded.execution_count,"
+		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,"
+		"  timeout_ms = excluded.timeout_ms, last_seq = excluded.last_seq, log_bytes = excluded.log_bytes";
+	struct step *step = txn_row(t, sql);
+
+	step_text(t, step, row->id);
+	step_text(t, step, row->sandbox_id);
+	step_text(t, step, row->kernel_id);
+	step_text(t, step, row->status);
+	step_text(t, step, row->code);
+	step_text(t, step, row->reason);
+	step_text(t, step, row->signal);
+	step_int_or_null(step, row->exit_code, -1);
+	step_int(step, row->execution_count);
+	step_int_or_null(step, row->queued_ms, 0);
+	step_int_or_null(step, row->started_ms, 0);
+	step_int_or_null(step, row->ended_ms, 0);
+	step_int_or_null(step, row->timeout_ms, 0);
+	step_int(step, (int64_t)row->last_seq);
+	step_int(step, (int64_t)row->log_bytes);
+}
+
+/* A bundle past its bound stays in the spool only, and the row says so. */
+static bool step_bundle(struct store_txn *t, struct step *step, json_t *data)
+{
+	size_t len = data ? json_dumpb(data, NULL, 0, JSON_COMPACT) : 0;
+	bool fits = len <= OUTPUT_DATA_MAX;
+
+	step_json(t, step, fits ? data : NULL, NULL);
+	return fits;
+}
+
+void store_txn_output(struct store_txn *t, const struct output_row *row)
+{
+	static const char sql[] =
+		"INSERT INTO outputs (execution_id, n, data, truncated, kind, head, tail, bytes, spooled, mime)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		" ON CONFLICT (execution_id, n) DO UPDATE SET data = excluded.data,"
+		"  truncated = excluded.truncated, kind = excluded.kind, head = excluded.head,"
+		"  tail = excluded.tail, bytes = excluded.bytes, spooled = excluded.spooled, mime = excluded.mime";
+	struct step *step = txn_row(t, sql);
+	bool fits;
+
+	step_text(t, step, row->execution_id);
+	step_int(step, row->n);
+	fits = step_bundle(t, step, row->data);
+	step_int(step, row->truncated || !fits);
+	step_text(t, step, row->kind);
+	step_text_n(t, step, row->head, row->head_len);
+	step_text_n(t, step, row->tail, row->tail_len);
+	step_int(step, (int64_t)row->bytes);
+	step_int(step, (int64_t)row->spooled);
+	step_text(t, step, row->mime);
+}
+
+void store_txn_audit(struct store_txn *t, const char *owner_id, const char *sandbox_id, const char *action,
+		     json_t *detail)
+{
+	static const char sql[] =
+		"INSERT INTO audit (at_ms, owner_id, sandbox_id, action, detail) VALUES (?, ?, ?, ?, ?)";
+	struct step *step = txn_row(t, sql);
+
+	step_int(step, now_ms());
+	step_text(t, step, owner_id);
+	step_text(t, step, sandbox_id);
+	step_text(t, step, action);
+	step_json(t, step, detail, NULL);
+}

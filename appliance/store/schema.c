@@ -1,0 +1,73 @@
+#include "schema.h"
+
+/* Times are Unix milliseconds in *_ms; the columns that carry the REST face's
+ * names are generated from them, so that a person with sqlite3 reads what a
+ * client reads and no value is kept twice. */
+#define AT(name, ms)                                                                               \
+	name " TEXT GENERATED ALWAYS AS (strftime('%Y-%m-%dT%H:%M:%fZ', " ms " / 1000.0, 'unixepoch')) VIRTUAL"
+
+static const char version_1[] =
+	"CREATE TABLE owners ("
+	"  id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, quota TEXT,"
+	"  created_ms INTEGER NOT NULL, " AT("created_at", "created_ms") ") STRICT;"
+
+	"CREATE TABLE keys ("
+	"  id TEXT PRIMARY KEY NOT NULL, owner_id TEXT NOT NULL REFERENCES owners(id) ON DELETE CASCADE,"
+	"  name TEXT NOT NULL, hash BLOB NOT NULL UNIQUE, admin INTEGER NOT NULL DEFAULT 0,"
+	"  created_ms INTEGER NOT NULL, expires_ms INTEGER, revoked_ms INTEGER,"
+	"  " AT("created_at", "created_ms") ", " AT("expires_at", "expires_ms") ","
+	"  " AT("revoked_at", "revoked_ms") ") STRICT;"
+	"CREATE INDEX keys_owner ON keys(owner_id);"
+
+	"CREATE TABLE sandboxes ("
+	"  seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+	"  owner_id TEXT NOT NULL REFERENCES owners(id), state TEXT NOT NULL, engine TEXT, template TEXT,"
+	"  image TEXT, started TEXT, end_reason TEXT, message TEXT, created_ms INTEGER NOT NULL,"
+	"  deadline_ms INTEGER, ended_ms INTEGER, limits TEXT NOT NULL, metadata TEXT NOT NULL,"
+	"  env TEXT NOT NULL, " AT("created_at", "created_ms") ", " AT("deadline", "deadline_ms") ","
+	"  " AT("ended_at", "ended_ms") ") STRICT;"
+	"CREATE INDEX sandboxes_owner ON sandboxes(owner_id, state);"
+	"CREATE INDEX sandboxes_open ON sandboxes(seq) WHERE state <> 'ended';"
+
+	"CREATE TABLE kernels ("
+	"  id TEXT PRIMARY KEY NOT NULL, sandbox_id TEXT NOT NULL REFERENCES sandboxes(id) ON DELETE CASCADE,"
+	"  name TEXT NOT NULL, language TEXT NOT NULL, state TEXT NOT NULL,"
+	"  execution_count INTEGER NOT NULL, received INTEGER NOT NULL, sent INTEGER NOT NULL) STRICT;"
+	"CREATE INDEX kernels_sandbox ON kernels(sandbox_id);"
+
+	"CREATE TABLE executions ("
+	"  seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+	"  sandbox_id TEXT NOT NULL REFERENCES sandboxes(id) ON DELETE CASCADE, kernel_id TEXT NOT NULL,"
+	"  status TEXT NOT NULL, code TEXT, reason TEXT, signal TEXT, exit_code INTEGER,"
+	"  execution_count INTEGER NOT NULL, queued_ms INTEGER, started_ms INTEGER, ended_ms INTEGER,"
+	"  timeout_ms INTEGER, last_seq INTEGER NOT NULL, log_bytes INTEGER NOT NULL,"
+	"  execution_id TEXT GENERATED ALWAYS AS (id) VIRTUAL, " AT("queued_at", "queued_ms") ","
+	"  " AT("started_at", "started_ms") ", " AT("ended_at", "ended_ms") ") STRICT;"
+	"CREATE INDEX executions_sandbox ON executions(sandbox_id, seq);"
+	"CREATE INDEX executions_open ON executions(sandbox_id) WHERE status IN ('queued', 'running');"
+
+	"CREATE TABLE outputs ("
+	"  execution_id TEXT NOT NULL REFERENCES executions(id) ON DELETE CASCADE, n INTEGER NOT NULL,"
+	"  kind TEXT NOT NULL, head TEXT NOT NULL, tail TEXT NOT NULL, bytes INTEGER NOT NULL,"
+	"  spooled INTEGER NOT NULL, truncated INTEGER NOT NULL, mime TEXT, data TEXT,"
+	/* bytes counts a bundle's main type, which the text beside it need not be. */
+	"  text TEXT GENERATED ALWAYS AS (CASE WHEN NOT truncated OR (tail = '' AND data IS NOT NULL) THEN head"
+	"    WHEN kind IN ('stdout', 'stderr', 'error') OR mime = 'text/plain' THEN head || char(10) || '[... '"
+	"      || (bytes - length(CAST(head AS BLOB)) - length(CAST(tail AS BLOB))) || ' bytes omitted ...]'"
+	"      || char(10) || tail"
+	"    WHEN tail = '' THEN head ELSE head || char(10) || '[... text omitted ...]' || char(10) || tail"
+	"    END) VIRTUAL,"
+	"  PRIMARY KEY (execution_id, n)) STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE audit ("
+	"  seq INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, owner_id TEXT, sandbox_id TEXT,"
+	"  action TEXT NOT NULL, detail TEXT, " AT("at", "at_ms") ") STRICT;"
+	"CREATE INDEX audit_sandbox ON audit(sandbox_id);"
+	"CREATE TRIGGER audit_fixed BEFORE UPDATE ON audit BEGIN"
+	"  SELECT RAISE(ABORT, 'audit rows are not changed'); END;"
+	"CREATE TRIGGER audit_kept BEFORE DELETE ON audit BEGIN"
+	"  SELECT RAISE(ABORT, 'audit rows are not deleted'); END;";
+
+/* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
+const char *const schema_steps[] = { version_1 };
+const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

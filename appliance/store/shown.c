@@ -1,0 +1,283 @@
+/* Sandboxes and executions as the REST face shows them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader.h"
+
+#define SANDBOX_COLUMNS                                                                            \
+	"id, state, engine, template, image, started, created_at, deadline, limits AS \"limits:json\","    \
+	" metadata AS \"metadata:json\", end_reason AS \"end_reason:opt\", message AS \"message:opt\","    \
+	" ended_at AS \"ended_at:opt\", seq AS \"seq:skip\""
+enum { SANDBOX_SEQ = 13 };
+
+#define EXECUTION_COLUMNS                                                                          \
+	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, e.status, e.reason AS \"reason:opt\","   \
+	" e.exit_code AS \"exit_code:opt\", e.signal AS \"signal:opt\", e.execution_count, e.queued_at,"    \
+	" e.started_at, e.ended_at, e.seq AS \"seq:skip\""
+enum { EXECUTION_SEQ = 12 };
+
+static int one_row(struct query *q, json_t **ret)
+{
+	int got = query_step(q);
+
+	if (got == 1)
+		return query_row(q, ret);
+	return got == 0 ? -ENOENT : got;
+}
+
+int store_sandbox_get(struct store *s, const char *owner_id, const char *id, json_t **ret)
+{
+	static const char sql[] = "SELECT " SANDBOX_COLUMNS " FROM sandboxes"
+				  " WHERE id = ?1 AND (?2 IS NULL OR owner_id = ?2)";
+	struct query q;
+	int err = query_begin(&q, s, sql);
+
+	if (err)
+		return err;
+	query_text(&q, id);
+	query_text(&q, owner_id);
+	err = one_row(&q, ret);
+	query_end(&q);
+	return err;
+}
+
+/* Entries before this number come next; -EINVAL for what no page gave. */
+static int cursor_parse(const char *cursor, int64_t *ret)
+{
+	char *end;
+	long long number;
+
+	if (!cursor || !*cursor) {
+		*ret = INT64_MAX;
+		return 0;
+	}
+	errno = 0;
+	number = strtoll(cursor, &end, 10);
+	if (*end || errno || cursor[0] < '0' || cursor[0] > '9')
+		return -EINVAL;
+	*ret = number;
+	return 0;
+}
+
+static json_t *cursor_json(int64_t seq)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", (long long)seq);
+	return json_string(text);
+}
+
+struct page {
+	json_t *rows;
+	unsigned limit;
+	size_t cost;    /* bytes of outputs so far */
+	int64_t last;   /* number of the last row taken */
+	bool more;
+};
+
+/* Rows until the limit; one further row shows that there are more. */
+static int page_fill(struct query *q, struct page *p, int seq_column,
+		     int (*complete)(struct store *s, json_t *row, size_t *cost))
+{
+	int got;
+
+	while ((got = query_step(q)) == 1) {
+		json_t *row;
+		int err;
+
+		if (json_array_size(p->rows) >= p->limit || p->cost >= EXECUTION_JSON_MAX) {
+			p->more = true;
+			return 0;
+		}
+		err = query_row(q, &row);
+		if (!err && complete)
+			err = complete(q->store, row, &p->cost);
+		if (!err && json_array_append(p->rows, row) < 0)
+			err = -ENOMEM;
+		if (!err)
+			p->last = sqlite3_column_int64(q->st, seq_column);
+		json_decref(row);
+		if (err)
+			return err;
+	}
+	return got;
+}
+
+static int page_list(struct query *q, struct page *p, const char *name, int seq_column,
+		     int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
+{
+	json_t *list;
+	int err;
+
+	p->rows = json_array();
+	err = p->rows ? page_fill(q, p, seq_column, complete) : -ENOMEM;
+	if (err) {
+		json_decref(p->rows);
+		return err;
+	}
+	list = json_pack("{s:o, s:o}", name, p->rows, "next", p->more ? cursor_json(p->last) : json_null());
+	if (!list)
+		return -ENOMEM;
+	*ret = list;
+	return 0;
+}
+
+static unsigned limit_clamp(unsigned limit)
+{
+	if (limit == 0)
+		return 100;
+	return limit < STORE_LIST_MAX ? limit : STORE_LIST_MAX;
+}
+
+int store_sandbox_list(struct store *s, const char *owner_id, const char *state, const char *template_name,
+		       unsigned limit, const char *cursor, json_t **ret)
+{
+	static const char sql[] = "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE seq < ?1"
+				  " AND (?2 IS NULL OR owner_id = ?2)"
+				  " AND instr(',' || ?3 || ',', ',' || state || ',') > 0"
+				  " AND (?4 IS NULL OR template = ?4) ORDER BY seq DESC";
+	struct page p = { .limit = limit_clamp(limit) };
+	struct query q;
+	int64_t before;
+	int err = cursor_parse(cursor, &before);
+
+	if (err)
+		return err;
+	err = query_begin(&q, s, sql);
+	if (err)
+		return err;
+	query_int(&q, before);
+	query_text(&q, owner_id);
+	query_text(&q, state && *state ? state : "running,creating,paused");
+	query_text(&q, template_name && *template_name ? template_name : NULL);
+	err = page_list(&q, &p, "sandboxes", SANDBOX_SEQ, NULL, ret);
+	query_end(&q);
+	return err;
+}
+
+/* Adds the row's outputs; cost counts their bytes, and past the bound data is left out. */
+static int add_outputs(struct store *s, json_t *execution, size_t *cost)
+{
+	static const char sql[] =
+		"SELECT n, kind, text, bytes, truncated AS \"truncated:bool\", mime AS \"mime:opt\","
+		" CASE WHEN ?2 THEN data END AS \"data:json\", length(text) + coalesce(length(data), 0) AS \"cost:skip\""
+		" FROM outputs WHERE execution_id = ?1 AND n > ?3 ORDER BY n";
+	json_t *outputs = json_array(), *row;
+	bool with_data = *cost < EXECUTION_JSON_MAX, again = true;
+	int err = 0, got;
+	int64_t last = -1;
+
+	/* A second pass without data takes what is left once the bound is met. */
+	while (again && !err) {
+		struct query q;
+
+		again = false;
+		err = query_begin(&q, s, sql);
+		if (err)
+			break;
+		query_text(&q, json_string_value(json_object_get(execution, "execution_id")));
+		query_int(&q, with_data);
+		query_int(&q, last);
+		while (!err && (got = query_step(&q)) != 0) {
+			err = got < 0 ? got : query_row(&q, &row);
+			if (err)
+				break;
+			last = sqlite3_column_int64(q.st, 0);
+			*cost += sqlite3_column_int64(q.st, 7);
+			err = json_array_append_new(outputs, row) < 0 ? -ENOMEM : 0;
+			if (with_data && *cost >= EXECUTION_JSON_MAX) {
+				with_data = false;
+				again = true;
+				break;
+			}
+		}
+		query_end(&q);
+	}
+	if (!err && json_object_set(execution, "outputs", outputs) < 0)
+		err = -ENOMEM;
+	json_decref(outputs);
+	return err;
+}
+
+int store_execution_get(struct store *s, const char *owner_id, const char *id, json_t **ret)
+{
+	static const char sql[] = "SELECT " EXECUTION_COLUMNS " FROM executions e"
+				  " JOIN sandboxes b ON b.id = e.sandbox_id"
+				  " WHERE e.id = ?1 AND (?2 IS NULL OR b.owner_id = ?2)";
+	struct query q;
+	json_t *row;
+	size_t cost = 0;
+	int err = query_begin(&q, s, sql);
+
+	if (err)
+		return err;
+	query_text(&q, id);
+	query_text(&q, owner_id);
+	err = one_row(&q, &row);
+	query_end(&q);
+	if (err)
+		return err;
+	err = add_outputs(s, row, &cost);
+	if (err)
+		json_decref(row);
+	else
+		*ret = row;
+	return err;
+}
+
+static int sandbox_exists(struct store *s, const char *owner_id, const char *id)
+{
+	static const char sql[] = "SELECT 1 FROM sandboxes WHERE id = ?1 AND (?2 IS NULL OR owner_id = ?2)";
+	struct query q;
+	int got = query_begin(&q, s, sql);
+
+	if (got)
+		return got;
+	query_text(&q, id);
+	query_text(&q, owner_id);
+	got = query_step(&q);
+	query_end(&q);
+	if (got == 1)
+		return 0;
+	return got == 0 ? -ENOENT : got;
+}
+
+int store_execution_list(struct store *s, const char *owner_id, const char *sandbox_id, unsigned limit,
+			 const char *cursor, json_t **ret)
+{
+	static const char sql[] = "SELECT " EXECUTION_COLUMNS " FROM executions e"
+				  " WHERE e.sandbox_id = ?1 AND e.seq < ?2 ORDER BY e.seq DESC";
+	struct page p = { .limit = limit_clamp(limit) };
+	struct query q;
+	int64_t before;
+	int err = cursor_parse(cursor, &before);
+
+	if (!err)
+		err = sandbox_exists(s, owner_id, sandbox_id);
+	if (!err)
+		err = query_begin(&q, s, sql);
+	if (err)
+		return err;
+	query_text(&q, sandbox_id);
+	query_int(&q, before);
+	err = page_list(&q, &p, "executions", EXECUTION_SEQ, add_outputs, ret);
+	query_end(&q);
+	return err;
+}
+
+unsigned store_running_count(struct store *s, const char *owner_id)
+{
+	static const char sql[] = "SELECT count(*) FROM sandboxes WHERE owner_id = ? AND state <> 'ended'";
+	struct query q;
+	unsigned count = 0;
+
+	if (query_begin(&q, s, sql) < 0)
+		return 0;
+	query_text(&q, owner_id);
+	if (query_step(&q) == 1)
+		count = (unsigned)sqlite3_column_int64(q.st, 0);
+	query_end(&q);
+	return count;
+}
