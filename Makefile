@@ -68,7 +68,13 @@ COMMAND_LIBS := -lcurl -ljansson
 
 HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
 
-all: $(addprefix $(OUT)/,$(HOST_PROGRAMS)) ## build the host programs
+all: $(addprefix $(OUT)/,$(HOST_PROGRAMS)) page ## build the host programs and the page
+
+# npm only bundles the page; without its registry everything else still works.
+page: build/www/carrel.js ## bundle the notebook page into build/www
+build/www/carrel.js: $(wildcard www/src/* www/static/*) www/build.mjs www/package-lock.json
+	@echo "  PAGE  build/www"
+	$(Q)cd www && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run -s check && node build.mjs ../build/www
 
 $(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS))
 	@echo "  LINK  $@"
@@ -157,5 +163,5 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
-.PHONY: all guest unit run image setup test check bench fuzz clean help
+.PHONY: all page guest unit run image setup test check bench fuzz clean help
 .SECONDARY:
