@@ -114,14 +114,14 @@ $(OUT)/carrel-init: $(call objs,kernels/image/init)
 	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
 
 # Unit tests: tests/unit/NAME.c links everything in the folders its first line
-# names:  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
+# names (but no daemon's main):  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests
 .SECONDEXPANSION:
 unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
 unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
-$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(call objs,$$(call unit_dirs,tests/unit/$$*.c))
+$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out %/carreld.o,$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(call unit_libs,tests/unit/$*.c)

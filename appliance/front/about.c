@@ -30,11 +30,13 @@ int about_me(struct request *r, struct fault *f)
 
 int about_stats(struct request *r, struct fault *f)
 {
+	unsigned limit, open = front_gate_load(r->front, GATE_STREAM, &limit);
 	json_t *stats;
 	int err = core_stats(r->core, &stats);
 
 	if (err)
 		return fault_set(f, -err, 503, "starting", "There are no figures yet; try again in a moment.");
+	json_object_set_new(stats, "streams", json_pack("{s:i, s:i}", "open", (int)open, "limit", (int)limit));
 	return respond_json(r, 200, stats, f);
 }
 

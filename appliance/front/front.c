@@ -70,6 +70,12 @@ void front_gate_leave(struct front *f, enum gate gate)
 	atomic_fetch_sub(&f->inside[gate], 1);
 }
 
+unsigned front_gate_load(struct front *f, enum gate gate, unsigned *ret_limit)
+{
+	*ret_limit = f->limit[gate];
+	return atomic_load(&f->inside[gate]);
+}
+
 static void worker_hold(struct worker *w, int fd)
 {
 	pthread_mutex_lock(&w->lock);

@@ -37,5 +37,7 @@ unsigned front_stop(struct front *f);
 /* For the workers. */
 bool front_gate_enter(struct front *f, enum gate gate);
 void front_gate_leave(struct front *f, enum gate gate);
+/* How many are inside now, and at most. */
+unsigned front_gate_load(struct front *f, enum gate gate, unsigned *ret_limit);
 
 #endif

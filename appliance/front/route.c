@@ -50,7 +50,7 @@ const size_t route_count = sizeof(routes) / sizeof(routes[0]);
 /* Ids name rows and directories: what could never be one names nothing. */
 static bool id_ok(const char *s)
 {
-	size_t len = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+	size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
 
 	return len > 0 && len < STORE_ID_MAX && s[len] == '\0';
 }

@@ -112,6 +112,9 @@ int store_fault(struct fault *f, int err, const char *noun)
 		return fault_set(f, ENOENT, 404, "not_found", "There is no such %s.", noun);
 	if (err == -EINVAL)
 		return fault_field(f, "bad_cursor", "cursor", "This cursor is not one that a list gave.");
+	if (err == -EAGAIN)
+		return fault_set(f, EAGAIN, 503, "starting", "This %s is being taken up again; try again in a moment.",
+				 noun);
 	return fault_set(f, -err, 500, "store_failed", "The store could not be read: %s.", strerror(-err));
 }
 

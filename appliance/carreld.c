@@ -1,0 +1,85 @@
+/* carreld: the unprivileged daemon between nginx and the sandboxes.
+ *
+ * SIGTERM: stop, sandboxes go on and are found again by the next start.
+ * SIGINT (Ctrl-C): stop and end the sandboxes too.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "front/front.h"
+#include "settings.h"
+#include "store/store.h"
+
+struct carreld {
+	struct settings settings;
+	struct store *store;
+	struct core *core;
+	struct front *front;
+};
+
+static int carreld_start(struct carreld *c, struct fault *f)
+{
+	int err = store_open(c->settings.state, &c->store, f);
+
+	if (!err)
+		err = store_first_owner(c->store, c->settings.state, f);
+	if (!err)
+		err = core_start(&c->settings, c->store, &c->core, f);
+	if (!err)
+		err = front_start(&c->settings, c->store, c->core, &c->front, f);
+	return err;
+}
+
+/* The reverse of start; any part may be missing. */
+static void carreld_stop(struct carreld *c, bool end_sandboxes)
+{
+	unsigned busy = c->front ? front_stop(c->front) : 0;
+
+	if (busy > 0) {
+		/* Nothing acknowledged is lost: the next start reconciles as after a crash. */
+		fprintf(stderr, "carreld: %u requests did not end in time; leaving without them\n", busy);
+		_exit(EXIT_SUCCESS);
+	}
+	if (c->core)
+		core_stop(c->core, end_sandboxes);
+	store_close(c->store);
+}
+
+/* Blocked before the first thread starts, so that only sigwait() below gets them. */
+static void signals_block(sigset_t *stop)
+{
+	sigemptyset(stop);
+	sigaddset(stop, SIGTERM);
+	sigaddset(stop, SIGINT);
+	sigaddset(stop, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, stop, NULL);
+	/* A client's or guest's hang-up is an errno, not a death. */
+	signal(SIGPIPE, SIG_IGN);
+}
+
+int main(int argc, char **argv)
+{
+	struct carreld c = { .store = NULL };
+	struct fault f;
+	sigset_t stop;
+	int sig = 0;
+
+	if (settings_parse(&c.settings, argc, argv, &f)) {
+		fprintf(stderr, "carreld: %s\n", f.message);
+		return 2;
+	}
+	signals_block(&stop);
+	if (carreld_start(&c, &f)) {
+		fprintf(stderr, "carreld: %s\n", f.message);
+		carreld_stop(&c, false);
+		return EXIT_FAILURE;
+	}
+	fprintf(stderr, "carreld: listening in %s\n", c.settings.run);
+	sigwait(&stop, &sig);
+	fprintf(stderr, "carreld: stopping\n");
+	carreld_stop(&c, sig == SIGINT);
+	return EXIT_SUCCESS;
+}
