@@ -10,8 +10,12 @@
  *      new HELLO at any time drops the old session and starts another. Until
  *      the pair matches every other record is ignored, so bytes left from
  *      before a snapshot, a clone or a restart do no harm.
- *      DATA {kind 'd', the last 4 bytes of the HELLO's 16 (session tag), bytes}:
- *      DATA with another tag is stale and ignored.
+ *      DATA {kind 'd', the last 4 bytes of the HELLO's 16 (session tag), u32
+ *      number, u16 length, bytes, the number again}: DATA with another tag is
+ *      stale and ignored. Numbers count 0, 1, 2, … per direction: a record seen
+ *      before is ignored, one missing (or glued of two) drops the session.
+ *      RESET {kind 'r', tag}: the server has no session of this tag (any more);
+ *      a client whose tag it is opens with a fresh HELLO.
  *   3. HTTP/2 (RFC 9113) by nghttp2, without TLS, prior knowledge.
  *
  * This file does no I/O and owns no clock: the caller feeds received bytes,
@@ -59,7 +63,8 @@ struct link_stream_ops {
 struct link_ops {
 	/* A session is up; a client may open streams now. */
 	void (*up)(struct link *l, void *arg);
-	/* The session is gone; every stream's closed() was called before. */
+	/* The session is gone; every stream's closed() was called before. Also called,
+	 * without up(), when the other side speaks another version of the link. */
 	void (*down)(struct link *l, const char *why, void *arg);
 	/* Server: a request arrived. Set the stream's ops by link_stream_bind()
 	 * before returning; answer now or later by link_respond(). */
@@ -80,7 +85,8 @@ void link_drop(struct link *l, const char *why);
 bool link_is_up(const struct link *l);
 
 /* Feed bytes from the transport. Returns 0, or -EPROTO when the peer broke
- * HTTP/2: the session was dropped, the link itself goes on. */
+ * HTTP/2: the session was dropped (down() tells why), the link itself goes on.
+ * -EBUSY from inside a callback about a stream: feed it afterwards. */
 int link_receive(struct link *l, const uint8_t *bytes, size_t len);
 /* Bytes to send: *ret points into the link until the next call. Returns their
  * count, 0 when there is nothing. */
@@ -92,17 +98,20 @@ void link_sent(struct link *l, size_t n);
 unsigned link_tick(struct link *l, uint64_t now_ms);
 
 /* Client: open a stream. path carries the query. has_body false ends our half
- * at once. Returns 0, -ENOTCONN, -EAGAIN (too many streams) or -ENOMEM. */
+ * at once. Returns 0, -ENOTCONN, -EAGAIN (too many streams), -EINVAL (path over
+ * LINK_PATH_MAX or not absolute) or -ENOMEM. */
 int link_open(struct link *l, const char *method, const char *path, bool has_body,
 	      const struct link_stream_ops *ops, void *arg, struct link_stream **ret);
 /* Server: who owns the stream from now on. */
 void link_stream_bind(struct link_stream *st, const struct link_stream_ops *ops, void *arg);
-/* Server: the response's head. content_type may be NULL. content_length < 0: unknown. */
+/* Server: the response's head, once. content_type may be NULL. content_length < 0:
+ * unknown. Returns 0, -ENOTCONN (the stream is gone), -EINVAL or -ENOMEM. */
 int link_respond(struct link_stream *st, int status, const char *content_type, int64_t content_length);
 /* Queue body bytes. Returns how many were taken (0..len), bounded by
  * LINK_STREAM_BUFFER; less than len promises a later writable(). */
 size_t link_write(struct link_stream *st, const void *bytes, size_t len);
-/* Our half is complete once what was written is out. */
+/* Our half is complete once what was written is out. A server that ends before the
+ * request did gets no more of it: closed() follows with 0. */
 void link_end(struct link_stream *st);
 /* Give up the stream; closed() follows with -ECANCELED, not from inside this call. */
 void link_reset(struct link_stream *st);
