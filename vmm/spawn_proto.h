@@ -39,7 +39,7 @@ enum spawn_engine { SPAWN_ENGINE_TCG = 1, SPAWN_ENGINE_QEMU_KVM, SPAWN_ENGINE_KV
  * left out of fds_mask (bit = 1 << enum). */
 enum spawn_fd {
 	SPAWN_FD_RAM,     /* guest memory file; clone: opened read-only, mapped private; template: read-write, shared */
-	SPAWN_FD_STATE,   /* device state; clone: read; template: written */
+	SPAWN_FD_STATE,   /* device state; clone: read. A template's goes to QEMU over its monitor instead */
 	SPAWN_FD_ROOTFS,  /* read-only base image */
 	SPAWN_FD_SCRATCH, /* this sandbox's writable disk, read-write */
 	SPAWN_FD_KERNEL,  /* vmlinux */

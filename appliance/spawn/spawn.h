@@ -1,0 +1,114 @@
+/* carrel-spawn: the only root process of Carrel. It starts, stops and watches
+ * sandboxes on fixed verbs (vmm/spawn_proto.h), through one keeper each, and
+ * parses no HTTP, no JSON and no byte of a guest.
+ *
+ * One thread, one epoll loop. This header is private to appliance/spawn.
+ */
+#ifndef CARREL_SPAWN_H
+#define CARREL_SPAWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "rundir.h"
+#include "vmm/jail/cgroup.h"
+#include "vmm/jail/keeper_proto.h"
+#include "vmm/spawn_proto.h"
+
+enum {
+	SPAWN_CLIENTS_MAX = 8, /* carreld has one connection per engine */
+	/* Requests to one keeper that wait for its answer. */
+	SANDBOX_PENDING_MAX = 16,
+	/* A keeper that has not obeyed within this is killed with all that is inside. */
+	SANDBOX_STOP_MS = 2000,
+	SPAWN_EXIT_MS = 8000, /* all keepers at once, at --stop-on-exit */
+};
+
+struct spawn;
+
+/* What the loop calls when fd is ready; lives as long as the fd is watched. */
+struct watch {
+	int fd;
+	void (*ready)(struct spawn *s, struct watch *w, uint32_t events);
+};
+
+struct client {
+	struct watch watch; /* fd -1: free */
+};
+
+struct pending {
+	struct client *client; /* NULL: gone meanwhile */
+	uint64_t serial;
+	uint32_t verb;
+};
+
+enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDED };
+
+struct sandbox {
+	char id[SPAWN_ID_MAX];
+	uint32_t slot;
+	enum sandbox_state state;
+	struct cgroup cgroup;
+	struct watch keeper; /* connection to the keeper */
+	struct watch exit;   /* pidfd of the keeper */
+	struct pending pending[SANDBOX_PENDING_MAX]; /* oldest first */
+	unsigned pending_count;
+	uint64_t kill_at_ms; /* 0: not asked to stop */
+	char reason[SPAWN_REASON_MAX]; /* asked for by a stop, or why it ended */
+	char failure[SPAWN_MESSAGE_MAX]; /* what the keeper said when the start failed */
+	int failure_error;
+};
+
+struct spawn_options {
+	const char *socket, *run_dir;
+	const char *keeper, *preload;
+	char qemu[KEEPER_PATH_MAX]; /* real path */
+	uid_t client_uid;
+	gid_t client_gid;
+	uid_t uid_base;
+	bool stop_on_exit;
+};
+
+struct spawn {
+	struct spawn_options options;
+	int epoll_fd, run_fd;
+	struct watch listener, signals;
+	struct cgroup base;
+	struct client clients[SPAWN_CLIENTS_MAX];
+	struct sandbox *sandboxes[SPAWN_SANDBOXES_MAX]; /* by slot */
+	bool exiting;
+	uint64_t exit_at_ms;
+};
+
+/* main.c */
+int options_parse(struct spawn_options *ret, int argc, char **argv);
+/* loop.c */
+int watch_add(struct spawn *s, struct watch *w);
+void watch_close(struct spawn *s, struct watch *w);
+uint64_t now_ms(void);
+int loop_open(struct spawn *s, char *ret_message, size_t size);
+void loop_run(struct spawn *s);
+/* client.c */
+void client_accept(struct spawn *s, struct watch *w, uint32_t events);
+void client_reply(struct spawn *s, struct client *c, const struct spawn_reply *reply);
+void client_broadcast_ended(struct spawn *s, const struct sandbox *b);
+/* sandbox.c; each returns 0 (the reply is ready), 1 (it follows) or a negative errno and a sentence */
+struct sandbox *sandbox_find(struct spawn *s, const char *id);
+int sandbox_stop(struct spawn *s, struct sandbox *b, const char *reason);
+int sandbox_deadline(struct spawn *s, struct sandbox *b, uint64_t boottime_ns, const struct pending *asker);
+int sandbox_forget(struct spawn *s, struct sandbox *b);
+void sandbox_client_gone(struct spawn *s, const struct client *c);
+/* Kills what has not obeyed; the time of the next call, or 0. */
+uint64_t sandbox_kill_late(struct spawn *s, uint64_t now);
+/* Watches a keeper that runs; takes both descriptors. */
+int sandbox_watch(struct spawn *s, struct sandbox *b, int keeper_fd, int pidfd);
+void sandbox_free(struct spawn *s, struct sandbox *b);
+void sandbox_end(struct spawn *s, struct sandbox *b);
+/* start.c; fds[enum spawn_fd] stay the caller's */
+int sandbox_start(struct spawn *s, const struct spawn_request *request, const int *fds,
+		  const struct pending *asker, char *ret_message);
+/* adopt.c */
+void adopt_all(struct spawn *s);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPAWN_START: directory, sockets, control group, then the keeper. What fails
+ * on the way takes everything before it away again. */
+#include "spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "vmm/jail/jail_limits.h"
+
+/* Above every number of enum keeper_fd. */
+enum { HIGH_FD = 64 };
+static_assert((int)HIGH_FD >= (int)KEEPER_FD_END, "keeper descriptors lie below");
+
+/* What the keeper gets, by number; -1: nothing. */
+struct keeper_fds {
+	int fds[KEEPER_FD_END];
+};
+
+static void fds_init(struct keeper_fds *f)
+{
+	for (int i = 0; i < KEEPER_FD_END; i++)
+		f->fds[i] = -1;
+}
+
+/* The files of the request stay the client's. */
+static void fds_close(struct keeper_fds *f)
+{
+	for (int i = 0; i < KEEPER_FD_FILES; i++)
+		if (f->fds[i] >= 0)
+			close(f->fds[i]);
+}
+
+static int fail(char *ret_message, int err, const char *what)
+{
+	snprintf(ret_message, SPAWN_MESSAGE_MAX, "Cannot %s for the sandbox: %s.", what, strerror(-err));
+	return err;
+}
+
+static int put(struct keeper_fds *f, enum keeper_fd which, int fd)
+{
+	if (fd < 0)
+		return fd;
+	f->fds[which] = fd;
+	return 0;
+}
+
+static int open_sockets(const struct spawn *s, int dir, struct keeper_fds *f)
+{
+	uid_t client = s->options.client_uid;
+	int err;
+
+	err = put(f, KEEPER_FD_AGENT, rundir_socket(dir, "agent.sock", SOCK_STREAM, client));
+	if (!err)
+		err = put(f, KEEPER_FD_QMP, rundir_socket(dir, "qmp.sock", SOCK_STREAM, client));
+	if (!err)
+		err = put(f, KEEPER_FD_CONTROL, rundir_socket(dir, "keeper.sock", SOCK_SEQPACKET, 0));
+	if (err)
+		return err;
+	/* QEMU serves one connection at a time; a second one waits here. */
+	if (listen(f->fds[KEEPER_FD_AGENT], 4) != 0 || listen(f->fds[KEEPER_FD_QMP], 4) != 0)
+		return -errno;
+	return put(f, KEEPER_FD_READY, rundir_connect(dir, "qmp.sock", SOCK_STREAM));
+}
+
+static int open_files(const struct spawn *s, int dir, struct keeper_fds *f)
+{
+	gid_t gid = s->options.client_gid;
+	int err;
+
+	err = put(f, KEEPER_FD_REASON, rundir_file(dir, "reason", gid));
+	if (!err)
+		err = put(f, KEEPER_FD_CONSOLE_LOG, rundir_file(dir, "console.log", gid));
+	if (!err)
+		err = put(f, KEEPER_FD_QEMU_LOG, rundir_file(dir, "qemu.log", gid));
+	return err;
+}
+
+static int open_cgroup(const struct sandbox *b, struct keeper_fds *f)
+{
+	int err;
+
+	err = put(f, KEEPER_FD_GUEST_CGROUP, cgroup_open_guest(&b->cgroup));
+	if (!err)
+		err = put(f, KEEPER_FD_THAW, cgroup_open_thaw(&b->cgroup));
+	if (!err)
+		err = put(f, KEEPER_FD_MEMORY_EVENTS, cgroup_open_memory_events(&b->cgroup));
+	return err;
+}
+
+static int open_kvm(const struct spawn_request *request, struct keeper_fds *f)
+{
+	int fd;
+
+	if (request->engine != SPAWN_ENGINE_QEMU_KVM)
+		return 0;
+	fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	return put(f, KEEPER_FD_KVM, fd < 0 ? -errno : fd);
+}
+
+static void config_fill(const struct spawn *s, const struct sandbox *b, const struct spawn_request *r,
+			struct keeper_config *ret)
+{
+	*ret = (struct keeper_config){
+		.version = KEEPER_VERSION,
+		.engine = r->engine,
+		.mode = r->mode,
+		.fds_mask = r->fds_mask,
+		.memory_mb = r->memory_mb,
+		.vcpus = r->vcpus,
+		.tsc_khz = r->tsc_khz,
+		.guest_uid = s->options.uid_base + b->slot,
+		.keeper_uid = s->options.uid_base + SPAWN_SANDBOXES_MAX + b->slot,
+		.deadline_boottime_ns = r->deadline_boottime_ns,
+	};
+	memcpy(ret->id, b->id, sizeof(ret->id));
+	snprintf(ret->thaw, sizeof(ret->thaw), "%s", cgroup_thaw_text(&b->cgroup));
+	snprintf(ret->qemu, sizeof(ret->qemu), "%s", s->options.qemu);
+	snprintf(ret->preload, sizeof(ret->preload), "%s", s->options.preload);
+}
+
+/* In the child. Source numbers may collide with targets: first all go high. */
+static int place_fds(const struct keeper_fds *f)
+{
+	int high[KEEPER_FD_END], null = open("/dev/null", O_RDWR);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+		return -errno;
+	for (int i = KEEPER_FD_PARENT; i < KEEPER_FD_END; i++) {
+		high[i] = f->fds[i] < 0 ? -1 : fcntl(f->fds[i], F_DUPFD, HIGH_FD);
+		if (f->fds[i] >= 0 && high[i] < 0)
+			return -errno;
+	}
+	for (int i = KEEPER_FD_PARENT; i < KEEPER_FD_END; i++) {
+		if (high[i] < 0)
+			close(i);
+		else if (dup2(high[i], i) < 0)
+			return -errno;
+	}
+	return syscall(SYS_close_range, KEEPER_FD_END, ~0u, 0) != 0 ? -errno : 0;
+}
+
+static void __attribute__((noreturn)) child_fail(int err, const char *what)
+{
+	struct keeper_reply reply = { .version = KEEPER_VERSION, .verb = KEEPER_STARTED, .error = err };
+
+	fail(reply.message, err, what);
+	send(KEEPER_FD_PARENT, &reply, sizeof(reply), MSG_NOSIGNAL);
+	_exit(1);
+}
+
+static void __attribute__((noreturn)) child_run(const struct spawn *s, const struct sandbox *b,
+						const struct keeper_fds *f)
+{
+	char name[] = "carrel-keeper", id[SPAWN_ID_MAX];
+	char *argv[] = { name, id, NULL }, *env[] = { NULL };
+	sigset_t none;
+	int err, enter;
+
+	memcpy(id, b->id, sizeof(id));
+	/* Before place_fds(), which may close a standard library's idea of files. */
+	enter = cgroup_enter(&b->cgroup);
+	err = place_fds(f);
+	if (err || enter)
+		child_fail(err ? err : enter, enter ? "enter the control group" : "pass descriptors");
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (setsid() < 0)
+		child_fail(-errno, "start a session");
+	execve(s->options.keeper, argv, env);
+	child_fail(-errno, "execute carrel-keeper");
+}
+
+/* The namespaces of the sandbox: new with the keeper, which is process 1 in there. */
+static int clone_keeper(const struct spawn *s, const struct sandbox *b, const struct keeper_fds *f, int *ret_pidfd)
+{
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	long pid = syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid == 0)
+		child_run(s, b, f);
+	if (pid < 0)
+		return -errno;
+	*ret_pidfd = pidfd;
+	return 0;
+}
+
+static int start_keeper(struct spawn *s, struct sandbox *b, const struct spawn_request *request,
+			struct keeper_fds *f, char *ret_message)
+{
+	struct keeper_config config;
+	int pair[2], pidfd = -1, err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return fail(ret_message, -errno, "make a socket pair");
+	f->fds[KEEPER_FD_PARENT] = pair[1];
+	config_fill(s, b, request, &config);
+	if (send(pair[0], &config, sizeof(config), MSG_NOSIGNAL) != (ssize_t)sizeof(config)) {
+		err = -errno;
+		close(pair[0]);
+		return fail(ret_message, err, "configure the keeper");
+	}
+	err = clone_keeper(s, b, f, &pidfd);
+	if (err) {
+		close(pair[0]);
+		return fail(ret_message, err, "start the keeper in new namespaces");
+	}
+	err = sandbox_watch(s, b, pair[0], pidfd);
+	if (!err)
+		return 0;
+	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	return fail(ret_message, err, "watch the keeper");
+}
+
+static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_request *r, int dir,
+		      struct keeper_fds *f, char *ret_message)
+{
+	const struct cgroup_limits limits = { .memory_bytes = (uint64_t)r->host_memory_mb << 20,
+					      .cpu_milli = r->host_cpu_milli, .pids = JAIL_PIDS_MAX };
+	struct rundir_record record = { .slot = b->slot, .engine = r->engine };
+	int err;
+
+	err = cgroup_make(&b->cgroup, &s->base, b->id, &limits);
+	if (err)
+		return fail(ret_message, err, "make a control group");
+	record.cgroup = b->cgroup;
+	if ((err = rundir_record_write(dir, &record)) != 0)
+		return fail(ret_message, err, "write the record");
+	if ((err = open_sockets(s, dir, f)) != 0)
+		return fail(ret_message, err, "make the sockets");
+	if ((err = open_files(s, dir, f)) != 0)
+		return fail(ret_message, err, "make the log files");
+	if ((err = open_cgroup(b, f)) != 0)
+		return fail(ret_message, err, "open the control group");
+	if ((err = open_kvm(r, f)) != 0)
+		return fail(ret_message, err, "open /dev/kvm");
+	return 0;
+}
+
+static struct sandbox *sandbox_new(struct spawn *s, const char *id)
+{
+	for (uint32_t slot = 0; slot < SPAWN_SANDBOXES_MAX; slot++) {
+		struct sandbox *b;
+
+		if (s->sandboxes[slot])
+			continue;
+		b = calloc(1, sizeof(*b));
+		if (!b)
+			return NULL;
+		b->slot = slot;
+		b->keeper.fd = b->exit.fd = -1;
+		memcpy(b->id, id, sizeof(b->id));
+		s->sandboxes[slot] = b;
+		return b;
+	}
+	return NULL;
+}
+
+int sandbox_start(struct spawn *s, const struct spawn_request *request, const int *fds,
+		  const struct pending *asker, char *ret_message)
+{
+	struct keeper_fds f;
+	struct sandbox *b;
+	int dir, err;
+
+	if (s->exiting)
+		return fail(ret_message, -ESHUTDOWN, "start anything while carrel-spawn ends");
+	dir = rundir_make(s->run_fd, request->id, s->options.client_gid);
+	if (dir < 0)
+		return fail(ret_message, dir, "make a runtime directory");
+	fds_init(&f);
+	for (int i = 0; i < SPAWN_FD_COUNT; i++)
+		f.fds[KEEPER_FD_FILES + i] = fds[i];
+	b = sandbox_new(s, request->id);
+	if (!b) {
+		err = fail(ret_message, -EAGAIN, "find a free user id");
+	} else {
+		err = make_files(s, b, request, dir, &f, ret_message);
+		if (!err)
+			err = start_keeper(s, b, request, &f, ret_message);
+	}
+	fds_close(&f);
+	close(dir);
+	if (!err) {
+		b->pending[b->pending_count++] = *asker;
+		return 1;
+	}
+	if (b && b->cgroup.version)
+		cgroup_remove(&b->cgroup);
+	rundir_remove(s->run_fd, request->id);
+	if (b)
+		sandbox_free(s, b);
+	return err;
+}

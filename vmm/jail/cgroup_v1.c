@@ -1,0 +1,177 @@
+#include "cgroup_ops.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jail_limits.h"
+
+static const struct {
+	const char *controller;
+	bool needed;
+} hierarchies[CGROUP_DIRS] = {
+	[CGROUP_MEMORY] = { "memory", true }, [CGROUP_CPU] = { "cpu", true },
+	[CGROUP_CPUACCT] = { "cpuacct", false }, [CGROUP_PIDS] = { "pids", true },
+	[CGROUP_FREEZER] = { "freezer", true },
+};
+
+static int v1_base_dir(char *ret, size_t size, const char *name, const char *mountinfo,
+		       const char *self_cgroup, const char *controller)
+{
+	struct cgroup_mount mount;
+	char own[CGROUP_PATH_MAX];
+	int err;
+
+	err = cgroup_mount_find(&mount, mountinfo, controller);
+	if (err)
+		return err;
+	err = cgroup_own_dir(own, sizeof(own), &mount, self_cgroup, controller);
+	if (err)
+		return err;
+	err = cgroup_path(ret, size, own, name);
+	return err ? err : cgroup_mkdir(ret);
+}
+
+static int v1_base_find(struct cgroup *ret, const char *name, const char *mountinfo, const char *self_cgroup,
+			char *ret_message, size_t size)
+{
+	struct cgroup base = { .version = 1 };
+	int err;
+
+	for (int i = 0; i < CGROUP_DIRS; i++) {
+		err = v1_base_dir(base.dirs[i], sizeof(base.dirs[i]), name, mountinfo, self_cgroup,
+				  hierarchies[i].controller);
+		if (err == -ENOENT && !hierarchies[i].needed) {
+			base.dirs[i][0] = '\0';
+			continue;
+		}
+		if (err) {
+			snprintf(ret_message, size, "Cannot make a control group %s for %s: %s.", name,
+				 hierarchies[i].controller, strerror(-err));
+			return err;
+		}
+	}
+	*ret = base;
+	return 0;
+}
+
+static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
+{
+	const char *memory = cg->dirs[CGROUP_MEMORY], *cpu = cg->dirs[CGROUP_CPU];
+	int err;
+
+	for (int i = 0; i < CGROUP_DIRS; i++) {
+		err = cg->dirs[i][0] ? cgroup_mkdir(cg->dirs[i]) : 0;
+		if (err)
+			return err;
+	}
+	err = cgroup_write_u64(memory, "memory.limit_in_bytes", limits->memory_bytes);
+	if (err)
+		return err;
+	/* There only with swap accounting; then it must not be a way around the limit. */
+	err = cgroup_write_u64(memory, "memory.memsw.limit_in_bytes", limits->memory_bytes);
+	if (err && err != -ENOENT)
+		return err;
+	err = cgroup_write_u64(cpu, "cpu.cfs_period_us", JAIL_CPU_PERIOD_US);
+	if (err)
+		return err;
+	err = cgroup_write_u64(cpu, "cpu.cfs_quota_us", (uint64_t)limits->cpu_milli * JAIL_CPU_PERIOD_US / 1000);
+	if (err)
+		return err;
+	return cgroup_write_u64(cg->dirs[CGROUP_PIDS], "pids.max", limits->pids);
+}
+
+static int v1_enter(const struct cgroup *cg)
+{
+	int err;
+
+	for (int i = 0; i < CGROUP_DIRS; i++) {
+		if (i == CGROUP_FREEZER || !cg->dirs[i][0])
+			continue;
+		err = cgroup_write(cg->dirs[i], "cgroup.procs", "0");
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void v1_path_guest(const struct cgroup *cg, char *ret, size_t size)
+{
+	snprintf(ret, size, "%s/cgroup.procs", cg->dirs[CGROUP_FREEZER]);
+}
+
+static void v1_path_thaw(const struct cgroup *cg, char *ret, size_t size)
+{
+	snprintf(ret, size, "%s/freezer.state", cg->dirs[CGROUP_FREEZER]);
+}
+
+static void v1_path_memory_events(const struct cgroup *cg, char *ret, size_t size)
+{
+	snprintf(ret, size, "%s/memory.oom_control", cg->dirs[CGROUP_MEMORY]);
+}
+
+static int v1_usage(const struct cgroup *cg, struct cgroup_usage *ret)
+{
+	struct cgroup_usage usage = { 0 };
+	char text[64];
+	int err;
+
+	err = cgroup_read(cg->dirs[CGROUP_MEMORY], "memory.usage_in_bytes", text, sizeof(text));
+	if (err)
+		return err;
+	usage.memory_bytes = strtoull(text, NULL, 10);
+	if (cg->dirs[CGROUP_CPUACCT][0]) {
+		err = cgroup_read(cg->dirs[CGROUP_CPUACCT], "cpuacct.usage", text, sizeof(text));
+		if (err)
+			return err;
+		usage.cpu_usec = strtoull(text, NULL, 10) / 1000;
+	}
+	*ret = usage;
+	return 0;
+}
+
+/* A frozen process takes no SIGKILL before it is thawed. */
+static int v1_kill(const struct cgroup *cg, bool *ret_empty)
+{
+	unsigned a = 0, b = 0;
+	int err;
+
+	err = cgroup_kill_procs(cg->dirs[CGROUP_MEMORY], &a);
+	if (!err)
+		err = cgroup_kill_procs(cg->dirs[CGROUP_FREEZER], &b);
+	if (err)
+		return err;
+	err = cgroup_freeze(cg, false);
+	if (err && err != -ENOENT)
+		return err;
+	*ret_empty = a + b == 0;
+	return 0;
+}
+
+static int v1_remove(const struct cgroup *cg)
+{
+	int err = 0;
+
+	for (int i = 0; i < CGROUP_DIRS; i++) {
+		int one = cg->dirs[i][0] ? cgroup_rmdir(cg->dirs[i]) : 0;
+
+		err = err ? err : one;
+	}
+	return err;
+}
+
+const struct cgroup_ops cgroup_v1 = {
+	.thaw_text = "THAWED",
+	.freeze_text = "FROZEN",
+	.base_find = v1_base_find,
+	.make = v1_make,
+	.enter = v1_enter,
+	.path_guest = v1_path_guest,
+	.path_thaw = v1_path_thaw,
+	.path_memory_events = v1_path_memory_events,
+	.usage = v1_usage,
+	.kill = v1_kill,
+	.remove = v1_remove,
+};

@@ -1,0 +1,34 @@
+/* The way into the jail, as flat lists of steps that read from top to bottom.
+ *
+ * Who runs what, in this order, in a process that carrel-spawn started in new
+ * PID, mount, network, IPC and UTS namespaces:
+ *   1. jail_build()       the keeper, as root: a root with QEMU's files only
+ *   2. jail_enter_guest() the child that becomes QEMU: no privilege is left
+ *   3. jail_close()       the keeper, once QEMU's main loop runs: empties the
+ *                         root and gives up the keeper's own privilege
+ * No byte of a guest is read before step 2 is complete, and by the keeper
+ * (console, bounded) not before step 3 unless QEMU fails to start.
+ *
+ * Each returns 0, or a negative errno and a sentence in ret_message that names
+ * the step; the caller must end the process then.
+ */
+#ifndef CARREL_JAIL_H
+#define CARREL_JAIL_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct jail {
+	const char *preload; /* copied into the root as JAIL_PRELOAD */
+	uid_t guest_uid, keeper_uid;
+	int guest_cgroup_fd; /* cgroup.procs the guest moves into */
+	int log_fd;          /* becomes the guest's stdout and stderr */
+};
+
+#define JAIL_PRELOAD "/carrel-preload.so"
+
+int jail_build(const struct jail *jail, char *ret_message, size_t size);
+int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size);
+int jail_close(const struct jail *jail, char *ret_message, size_t size);
+
+#endif

@@ -1,0 +1,153 @@
+#include "qemu_args.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "jail_limits.h"
+#include "vmm/qemu_revision.h"
+
+enum { FDSET_ROOTFS = 1, FDSET_SCRATCH, FDSET_CONSOLE };
+
+__attribute__((format(printf, 2, 3))) static void arg(struct qemu_args *a, const char *fmt, ...)
+{
+	size_t room = sizeof(a->text) - a->used;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(a->text + a->used, room, fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n >= room || a->argc >= QEMU_ARGS_MAX) {
+		a->error = -E2BIG;
+		return;
+	}
+	a->argv[a->argc++] = a->text + a->used;
+	a->argv[a->argc] = NULL;
+	a->used += (size_t)n + 1;
+}
+
+static void option(struct qemu_args *a, const char *name, const char *value)
+{
+	arg(a, "%s", name);
+	arg(a, "%s", value);
+}
+
+static int has_file(const struct keeper_config *c, enum spawn_fd fd)
+{
+	return (c->fds_mask & (1u << fd)) != 0;
+}
+
+/* Nothing that QEMU would add by itself, no way out but the descriptors. */
+static void args_process(struct qemu_args *a, const struct keeper_config *c)
+{
+	arg(a, "%s", c->qemu);
+	arg(a, "-nodefaults");
+	arg(a, "-no-user-config");
+	option(a, "-display", "none");
+	arg(a, "-no-reboot");
+	option(a, "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+}
+
+static void args_machine(struct qemu_args *a, const struct keeper_config *c)
+{
+	option(a, "-machine",
+	       "microvm,acpi=on,pit=on,pic=on,rtc=on,mem-merge=off,dump-guest-core=off,memory-backend=ram");
+	arg(a, "-accel");
+	if (c->engine == SPAWN_ENGINE_QEMU_KVM)
+		arg(a, "kvm");
+	else
+		arg(a, "tcg,thread=multi,tb-size=%d", QEMU_TB_MB);
+	option(a, "-cpu", c->engine == SPAWN_ENGINE_QEMU_KVM ? QEMU_CPU_KVM : QEMU_CPU_TCG);
+	arg(a, "-m");
+	arg(a, "%uM", c->memory_mb);
+	arg(a, "-smp");
+	arg(a, "%u", c->vcpus);
+	arg(a, "-object");
+	/* share=on for a clone too: with x-ignore-shared it keeps RAM out of
+	 * the device state. Its mapping is made private by the preload. */
+	if (has_file(c, SPAWN_FD_RAM))
+		arg(a, "memory-backend-file,id=ram,size=%uM,mem-path=/carrel/fd/%d,share=on", c->memory_mb,
+		    KEEPER_FD_FILES + SPAWN_FD_RAM);
+	else
+		arg(a, "memory-backend-ram,id=ram,size=%uM", c->memory_mb);
+	option(a, "-global", "virtio-mmio.force-legacy=false");
+}
+
+/* Locks on a descriptor that several machines share would collide. A flush of
+ * the scratch disk means nothing: its machine does not outlive the host. */
+static void args_disks(struct qemu_args *a)
+{
+	arg(a, "-add-fd");
+	arg(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_ROOTFS, FDSET_ROOTFS);
+	arg(a, "-blockdev");
+	arg(a,
+	    "driver=raw,node-name=rootfs,read-only=on,file.driver=file,file.filename=/dev/fdset/%d,"
+	    "file.locking=off",
+	    FDSET_ROOTFS);
+	option(a, "-device", "virtio-blk-device,id=vda,drive=rootfs");
+
+	arg(a, "-add-fd");
+	arg(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_SCRATCH, FDSET_SCRATCH);
+	arg(a, "-blockdev");
+	arg(a,
+	    "driver=raw,node-name=scratch,discard=unmap,cache.no-flush=on,file.driver=file,"
+	    "file.filename=/dev/fdset/%d,file.locking=off,file.discard=unmap,file.cache.no-flush=on",
+	    FDSET_SCRATCH);
+	option(a, "-device", "virtio-blk-device,id=vdb,drive=scratch");
+}
+
+static void args_channels(struct qemu_args *a)
+{
+	arg(a, "-chardev");
+	arg(a, "socket,id=agent,fd=%d,server=on,wait=off", KEEPER_FD_AGENT);
+	option(a, "-device", "virtio-serial-device,id=ports,max_ports=4");
+	option(a, "-device", "virtserialport,bus=ports.0,nr=1,chardev=agent,name=carrel.agent");
+
+	arg(a, "-chardev");
+	arg(a, "socket,id=qmp,fd=%d,server=on,wait=off", KEEPER_FD_QMP);
+	option(a, "-mon", "chardev=qmp,mode=control");
+
+	arg(a, "-add-fd");
+	arg(a, "fd=%d,set=%d", KEEPER_FD_CONSOLE, FDSET_CONSOLE);
+	arg(a, "-chardev");
+	arg(a, "file,id=console,path=/dev/fdset/%d,append=on", FDSET_CONSOLE);
+	option(a, "-serial", "chardev:console");
+}
+
+static void args_rest(struct qemu_args *a)
+{
+	option(a, "-object", "rng-builtin,id=rng");
+	option(a, "-device", "virtio-rng-device,id=rng0,rng=rng");
+	option(a, "-device", "virtio-balloon-device,id=balloon0,deflate-on-oom=on");
+}
+
+/* tsc_early_khz: on a loaded host the guest cannot measure the TSC and hangs
+ * or falls to a clock of 4 ms steps. mitigations=off in software emulation:
+ * the page table switches cost most of a system call, and no speculation of the
+ * host's is the guest's to steer. */
+static void args_boot(struct qemu_args *a, const struct keeper_config *c)
+{
+	arg(a, "-kernel");
+	arg(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_KERNEL);
+	arg(a, "-initrd");
+	arg(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_INITRD);
+	arg(a, "-append");
+	arg(a, "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=%u random.trust_cpu=on%s",
+	    c->tsc_khz, c->engine == SPAWN_ENGINE_TCG ? " mitigations=off" : "");
+}
+
+int qemu_args_build(struct qemu_args *ret, const struct keeper_config *c)
+{
+	*ret = (struct qemu_args){ 0 };
+	args_process(ret, c);
+	args_machine(ret, c);
+	args_disks(ret);
+	args_channels(ret);
+	args_rest(ret);
+	if (c->mode == SPAWN_CLONE)
+		option(ret, "-incoming", "defer");
+	else
+		args_boot(ret, c);
+	return ret->error;
+}
