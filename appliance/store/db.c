@@ -73,7 +73,7 @@ void db_close(struct db *db)
 
 static int open_failed(struct db *db, const char *path, int rc, const char *detail, struct fault *f)
 {
-	int err = db_errno(rc);
+	int err = db_errno(rc), os;
 
 	switch (err) {
 	case -EUCLEAN:
@@ -87,8 +87,9 @@ static int open_failed(struct db *db, const char *path, int rc, const char *deta
 		return fault_set(f, EBUSY, 500, "store_busy",
 				 "Another program keeps the store %s locked: end it and start again.", path);
 	default:
-		return fault_set(f, err ? -err : EIO, 500, "store_unusable", "The store %s cannot be opened: %s (%s).",
-				 path, detail, strerror(sqlite3_system_errno(db->conn)));
+		os = sqlite3_system_errno(db->conn);
+		return fault_set(f, err ? -err : EIO, 500, "store_unusable", "The store %s cannot be opened: %s%s%s.",
+				 path, detail, os ? ": " : "", os ? strerror(os) : "");
 	}
 }
 

@@ -36,7 +36,10 @@ static void fail_sql(struct store_txn *t, int rc)
 {
 	int err = db_errno(rc), os = sqlite3_system_errno(t->store->db.conn);
 
-	/* SQLite calls a full disk an I/O error where it is not its own write() that says so. */
+	/* A quota or size limit is a full disk too, but SQLite calls it an I/O error, and at a
+	 * COMMIT (before 3.41) leaves only errno to tell: batch_rows() cleared it. */
+	if (os == 0)
+		os = errno;
 	if (err == -EIO && (os == ENOSPC || os == EDQUOT || os == EFBIG))
 		err = -ENOSPC;
 	if (err == -ENOSPC)
@@ -193,6 +196,7 @@ static void batch_rows(struct store *s, struct store_txn *first)
 		any |= t->has_rows && !t->err;
 	if (!any)
 		return;
+	errno = 0;
 	rc = db_exec(&s->db, "BEGIN IMMEDIATE");
 	for (struct store_txn *t = first; t && rc == SQLITE_OK; t = t->next) {
 		if (!t->err)
