@@ -1,0 +1,229 @@
+#include "cgroup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+
+#include "agent.h"
+#include "util.h"
+
+#define CGROUP "/sys/fs/cgroup"
+#define CGROUP_AGENT CGROUP "/carrel"
+#define CGROUP_WORK CGROUP "/work"
+
+struct leaf {
+	LIST_ENTRY(leaf) entry; /* of the abandoned ones */
+	char *path;             /* NULL without cgroups */
+	int procs;
+	uint64_t oom_kills;
+};
+
+/* Leaves in which something still ran when their owner was done with them. */
+static LIST_HEAD(, leaf) abandoned = LIST_HEAD_INITIALIZER(abandoned);
+
+static uint64_t number_after(const char *path, const char *key)
+{
+	char text[4096];
+	const char *at = text;
+
+	if (file_read(path, text, sizeof(text)) < 0)
+		return 0;
+	if (key) {
+		size_t len = strlen(key);
+
+		for (;;) {
+			if (strncmp(at, key, len) == 0 && at[len] == ' ')
+				break;
+			at = strchr(at, '\n');
+			if (!at)
+				return 0;
+			at++;
+		}
+		at += len + 1;
+	}
+	return strtoull(at, NULL, 10);
+}
+
+static uint64_t memory_total(void)
+{
+	char text[4096];
+	const char *at;
+
+	if (file_read("/proc/meminfo", text, sizeof(text)) < 0)
+		return 0;
+	at = strstr(text, "MemTotal:");
+	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
+}
+
+int cgroup_start(struct agent *a)
+{
+	char text[32];
+	int err;
+
+	if (!a->opt.system)
+		return 0;
+	if (mkdir(CGROUP_AGENT, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	if (mkdir(CGROUP_WORK, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	err = file_write(CGROUP_AGENT "/cgroup.procs", "0");
+	if (!err)
+		err = file_write(CGROUP "/cgroup.subtree_control", "+cpu +memory +pids");
+	if (!err)
+		err = file_write(CGROUP_WORK "/cgroup.subtree_control", "+cpu +memory +pids");
+	if (!err)
+		err = file_write(CGROUP_AGENT "/cpu.weight", "1000");
+	/* Pages of the agent and of the shared libraries that the parents map
+	 * stay, whatever the work inside reads. */
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)memory_total() / 8);
+	if (!err)
+		err = file_write(CGROUP_AGENT "/memory.min", text);
+	if (!err)
+		err = file_write("/proc/self/oom_score_adj", "-1000");
+	return err ? err : cgroup_limit(a, 0, 0);
+}
+
+int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids)
+{
+	uint64_t memory = memory_total(), taken;
+	char text[32];
+	int err;
+
+	if (!a->opt.system)
+		return 0;
+	if (memory_mb && memory_mb < memory >> 20)
+		memory = memory_mb << 20;
+	/* What the parents hold for good is not there for the work. */
+	taken = number_after(CGROUP_AGENT "/memory.stat", "anon") + ((uint64_t)RESERVE_MB << 20);
+	memory = memory > taken + ((uint64_t)WORK_MIN_MB << 20) ? memory - taken : (uint64_t)WORK_MIN_MB << 20;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)memory);
+	err = file_write(CGROUP_WORK "/memory.max", text);
+	if (err)
+		return err;
+	if (!pids)
+		pids = PIDS_DEFAULT;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)(pids < PIDS_MIN ? PIDS_MIN : pids));
+	return file_write(CGROUP_WORK "/pids.max", text);
+}
+
+static char *leaf_file(const struct leaf *leaf, const char *file)
+{
+	return xasprintf("%s/%s", leaf->path, file);
+}
+
+static uint64_t leaf_oom_kills(const struct leaf *leaf)
+{
+	cleanup_free char *path = leaf_file(leaf, "memory.events");
+
+	return number_after(path, "oom_kill");
+}
+
+static void leaf_destroy(struct leaf *leaf)
+{
+	if (leaf->procs >= 0)
+		close(leaf->procs);
+	free(leaf->path);
+	free(leaf);
+}
+
+static void abandoned_sweep(void)
+{
+	struct leaf *leaf, *next;
+
+	for (leaf = LIST_FIRST(&abandoned); leaf; leaf = next) {
+		next = LIST_NEXT(leaf, entry);
+		if (rmdir(leaf->path) < 0 && errno == EBUSY)
+			continue;
+		LIST_REMOVE(leaf, entry);
+		leaf_destroy(leaf);
+	}
+}
+
+static int leaf_make(struct leaf *leaf, const char *name)
+{
+	static unsigned serial;
+	cleanup_free char *procs = NULL;
+
+	/* Numbered: the leaf of an earlier owner of the name may still be busy. */
+	leaf->path = xasprintf(CGROUP_WORK "/%s.%u", name, ++serial);
+	if (mkdir(leaf->path, 0755) < 0)
+		return -errno;
+	procs = leaf_file(leaf, "cgroup.procs");
+	leaf->procs = open(procs, O_WRONLY | O_CLOEXEC);
+	return leaf->procs < 0 ? -errno : 0;
+}
+
+int leaf_new(struct agent *a, const char *name, struct leaf **ret)
+{
+	struct leaf *leaf = xcalloc(1, sizeof(*leaf));
+	int err = 0;
+
+	abandoned_sweep();
+	if (a->opt.system) {
+		leaf->procs = -1;
+		err = leaf_make(leaf, name);
+	} else {
+		leaf->procs = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		err = leaf->procs < 0 ? -errno : 0;
+	}
+	if (err) {
+		leaf_destroy(leaf);
+		return err;
+	}
+	*ret = leaf;
+	return 0;
+}
+
+void leaf_free(struct leaf *leaf)
+{
+	if (!leaf)
+		return;
+	if (leaf->path && rmdir(leaf->path) < 0 && errno == EBUSY) {
+		LIST_INSERT_HEAD(&abandoned, leaf, entry);
+		return;
+	}
+	leaf_destroy(leaf);
+}
+
+int leaf_procs(const struct leaf *leaf)
+{
+	return leaf->procs;
+}
+
+void leaf_kill(const struct leaf *leaf)
+{
+	cleanup_free char *path = NULL;
+	int err;
+
+	if (!leaf->path)
+		return;
+	path = leaf_file(leaf, "cgroup.kill");
+	err = file_write(path, "1");
+	if (err)
+		log_line("cannot kill what runs in %s: %s", leaf->path, strerror(-err));
+}
+
+bool leaf_oom(struct leaf *leaf)
+{
+	uint64_t kills;
+	bool struck;
+
+	if (!leaf->path)
+		return false;
+	kills = leaf_oom_kills(leaf);
+	struck = kills > leaf->oom_kills;
+	leaf->oom_kills = kills;
+	return struck;
+}
+
+uint64_t cgroup_work_number(const struct agent *a, const char *file, const char *key)
+{
+	cleanup_free char *path = NULL;
+
+	if (!a->opt.system)
+		return 0;
+	path = xasprintf(CGROUP_WORK "/%s", file);
+	return number_after(path, key);
+}

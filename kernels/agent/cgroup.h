@@ -1,0 +1,38 @@
+/* Where what runs inside the guest is accounted (cgroup v2):
+ *
+ *   /sys/fs/cgroup/carrel      the agent and the prepared parents, favoured
+ *   /sys/fs/cgroup/work        everything else, limited
+ *   /sys/fs/cgroup/work/NAME   one leaf for each kernel and each process
+ *
+ * With opt.system false there are none: leaves exist as objects, their procs
+ * file is /dev/null, and kills go by process group instead.
+ */
+#ifndef CARREL_AGENT_CGROUP_H
+#define CARREL_AGENT_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct agent;
+struct leaf;
+
+/* Makes the two groups and moves this process into the first. Negative errno. */
+int cgroup_start(struct agent *a);
+/* Limits of all work. 0 takes the default. ret_memory: bytes that were set. */
+int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids);
+
+int leaf_new(struct agent *a, const char *name, struct leaf **ret);
+/* The leaf goes when nothing runs in it any more. Accepts NULL. */
+void leaf_free(struct leaf *leaf);
+/* Its cgroup.procs, open for writing; belongs to the leaf. */
+int leaf_procs(const struct leaf *leaf);
+/* Kills everything in it, what left its process group too. */
+void leaf_kill(const struct leaf *leaf);
+/* True when the out-of-memory killer struck in it since this was last asked. */
+bool leaf_oom(struct leaf *leaf);
+
+/* One number of a file of the work group: the whole file, or the word after key. 0 when there is none. */
+uint64_t cgroup_work_number(const struct agent *a, const char *file, const char *key);
+
+#endif

@@ -1,0 +1,455 @@
+#include "jupyter.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "limits.h"
+#include "sign.h"
+#include "util.h"
+
+static const char delimiter[] = "<IDS|MSG>";
+
+enum {
+	/* Identities before the delimiter, the delimiter, the signature. */
+	ENVELOPE_MAX = 8,
+	SESSION_DIGITS = 32,
+};
+
+/* One socket with its monitor; both are read when their descriptors say so. */
+struct jupyter_socket {
+	struct jupyter *j;
+	enum wire_channel ch;
+	void *zmq, *monitor;
+	uv_poll_t *poll, *monitor_poll;
+	bool connected; /* the other end lives, as far as the monitor said */
+	bool blocked;   /* a send was refused */
+};
+
+struct jupyter {
+	const struct jupyter_ops *ops;
+	void *arg;
+	uv_loop_t *loop;
+	uv_idle_t *again; /* goes on where a turn ended */
+	struct signer *signer, *former;
+	char session[SESSION_DIGITS + 1];
+	uint64_t last;
+	bool closed, in_turn;
+	struct jupyter_socket socket[WIRE_CHANNELS];
+};
+
+static void *context(void)
+{
+	static void *ctx;
+
+	if (!ctx) {
+		ctx = zmq_ctx_new();
+		if (!ctx)
+			abort();
+	}
+	return ctx;
+}
+
+static void handle_free(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+/* The message in parts received, envelope taken off. */
+static bool unwrap(zmq_msg_t *parts, unsigned n, struct wire_message *ret, struct wire_part *ret_signature)
+{
+	unsigned at, i;
+
+	for (at = 0; at < n && at < ENVELOPE_MAX - 1; at++)
+		if (zmq_msg_size(&parts[at]) == sizeof(delimiter) - 1 &&
+		    memcmp(zmq_msg_data(&parts[at]), delimiter, sizeof(delimiter) - 1) == 0)
+			break;
+	if (at + 2 + WIRE_SIGNED > n || at >= ENVELOPE_MAX - 1 || n - at - 2 > JUPYTER_PARTS_MAX)
+		return false;
+	*ret_signature = (struct wire_part){ zmq_msg_data(&parts[at + 1]), zmq_msg_size(&parts[at + 1]) };
+	ret->n = n - at - 2;
+	for (i = 0; i < ret->n; i++)
+		ret->part[i] = (struct wire_part){ zmq_msg_data(&parts[at + 2 + i]), zmq_msg_size(&parts[at + 2 + i]) };
+	return true;
+}
+
+static bool verified(struct jupyter *j, const struct wire_message *m, struct wire_part signature)
+{
+	return signer_check(j->signer, m, signature.bytes, signature.len) ||
+	       (j->former && signer_check(j->former, m, signature.bytes, signature.len));
+}
+
+static void deliver(struct jupyter_socket *s, zmq_msg_t *parts, unsigned n)
+{
+	struct jupyter *j = s->j;
+	struct wire_part signature;
+	struct wire_message m;
+
+	j->last = now_ms();
+	if (!unwrap(parts, n, &m, &signature)) {
+		log_line("a kernel sent a malformed message on channel %d; it is skipped", s->ch);
+		return;
+	}
+	if (!verified(j, &m, signature)) {
+		log_line("a kernel sent a wrongly signed message on channel %d; it is skipped", s->ch);
+		return;
+	}
+	j->ops->message(j, s->ch, &m, wire_contains(m.part[WIRE_PARENT], j->session), j->arg);
+}
+
+/* Receives one message. False when there is none. Parts past the bound are
+ * received and dropped with the whole message. */
+static bool receive(struct jupyter_socket *s)
+{
+	zmq_msg_t parts[ENVELOPE_MAX + JUPYTER_PARTS_MAX];
+	unsigned n = 0, i;
+	bool more = true, too_many = false;
+
+	while (more) {
+		if (n == ARRAY_SIZE(parts)) {
+			too_many = true;
+			zmq_msg_close(&parts[--n]);
+		}
+		zmq_msg_init(&parts[n]);
+		if (zmq_msg_recv(&parts[n], s->zmq, ZMQ_DONTWAIT) < 0) {
+			zmq_msg_close(&parts[n]);
+			break;
+		}
+		more = zmq_msg_more(&parts[n]);
+		n++;
+	}
+	if (n == 0)
+		return false;
+	if (too_many)
+		log_line("a kernel sent a message of more than %d parts; it is skipped", JUPYTER_PARTS_MAX);
+	else
+		deliver(s, parts, n);
+	for (i = 0; i < n; i++)
+		zmq_msg_close(&parts[i]);
+	return true;
+}
+
+static void turn_again(uv_idle_t *idle)
+{
+	jupyter_kick(idle->data);
+}
+
+static void free_now(struct jupyter *j)
+{
+	signer_free(j->signer);
+	signer_free(j->former);
+	free(j);
+}
+
+static bool may_read(struct jupyter_socket *s)
+{
+	return s->ch == WIRE_CONTROL || !s->j->ops->full(s->j, s->j->arg);
+}
+
+static void tell_writable(struct jupyter_socket *s)
+{
+	int events = 0;
+	size_t size = sizeof(events);
+
+	if (!s->blocked || zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) < 0 || !(events & ZMQ_POLLOUT))
+		return;
+	s->blocked = false;
+	if (s->j->ops->writable)
+		s->j->ops->writable(s->j, s->ch, s->j->arg);
+}
+
+/* One turn. ZMQ_FD is edge-triggered: what is left must be remembered. */
+void jupyter_kick(struct jupyter *j)
+{
+	static const enum wire_channel order[] = { WIRE_CONTROL, WIRE_SHELL, WIRE_STDIN, WIRE_IOPUB };
+	unsigned budget = JUPYTER_TURN_MAX;
+	size_t i;
+
+	if (j->closed || j->in_turn)
+		return;
+	j->in_turn = true;
+	for (i = 0; i < ARRAY_SIZE(order) && !j->closed; i++) {
+		struct jupyter_socket *s = &j->socket[order[i]];
+
+		while (budget && !j->closed && may_read(s) && receive(s))
+			budget--;
+		if (!j->closed && s->ch != WIRE_IOPUB)
+			tell_writable(s);
+	}
+	j->in_turn = false;
+	if (j->closed)
+		free_now(j);
+	else if (budget)
+		uv_idle_stop(j->again);
+	else
+		uv_idle_start(j->again, turn_again);
+}
+
+static void socket_event(uv_poll_t *poll, int status, int events)
+{
+	(void)status, (void)events;
+	jupyter_kick(poll->data);
+}
+
+static void monitor_event(uv_poll_t *poll, int status, int events);
+
+/* Takes what the monitor has to say. True when the other end went away. */
+static bool monitor_read(struct jupyter_socket *s)
+{
+	bool gone = false;
+	zmq_msg_t part;
+
+	for (;;) {
+		uint16_t event = 0;
+		bool more;
+
+		zmq_msg_init(&part);
+		if (zmq_msg_recv(&part, s->monitor, ZMQ_DONTWAIT) < 0)
+			break;
+		if (zmq_msg_size(&part) >= sizeof(event))
+			memcpy(&event, zmq_msg_data(&part), sizeof(event));
+		more = zmq_msg_more(&part);
+		zmq_msg_close(&part);
+		if (more) { /* the address */
+			zmq_msg_init(&part);
+			zmq_msg_recv(&part, s->monitor, ZMQ_DONTWAIT);
+			zmq_msg_close(&part);
+		}
+		if (event == ZMQ_EVENT_CONNECTED)
+			s->connected = true;
+		if (event == ZMQ_EVENT_DISCONNECTED)
+			gone = true, s->connected = false;
+	}
+	zmq_msg_close(&part);
+	return gone;
+}
+
+static void monitor_event(uv_poll_t *poll, int status, int events)
+{
+	struct jupyter_socket *s = poll->data;
+
+	(void)status, (void)events;
+	if (monitor_read(s) && s->j->ops->disconnected)
+		s->j->ops->disconnected(s->j, s->j->arg);
+}
+
+static uv_poll_t *poll_zmq(uv_loop_t *loop, void *zmq, uv_poll_cb event, void *data)
+{
+	uv_poll_t *poll = xcalloc(1, sizeof(*poll));
+	int fd = -1;
+	size_t size = sizeof(fd);
+
+	poll->data = data;
+	if (zmq_getsockopt(zmq, ZMQ_FD, &fd, &size) < 0 || uv_poll_init(loop, poll, fd) < 0) {
+		free(poll);
+		return NULL;
+	}
+	uv_poll_start(poll, UV_READABLE, event);
+	return poll;
+}
+
+static int monitor_open(struct jupyter_socket *s)
+{
+	static unsigned serial;
+	char address[48];
+	int zero = 0;
+
+	snprintf(address, sizeof(address), "inproc://monitor-%u", ++serial);
+	if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED) < 0)
+		return -errno;
+	s->monitor = zmq_socket(context(), ZMQ_PAIR);
+	if (!s->monitor)
+		return -errno;
+	zmq_setsockopt(s->monitor, ZMQ_LINGER, &zero, sizeof(zero));
+	if (zmq_connect(s->monitor, address) < 0)
+		return -errno;
+	s->monitor_poll = poll_zmq(s->j->loop, s->monitor, monitor_event, s);
+	return s->monitor_poll ? 0 : -EMFILE;
+}
+
+static int socket_open(struct jupyter *j, enum wire_channel ch, const char *address, int port)
+{
+	struct jupyter_socket *s = &j->socket[ch];
+	int zero = 0, reconnect = JUPYTER_RECONNECT_MS, ahead = JUPYTER_READ_AHEAD, send_ahead = JUPYTER_SEND_AHEAD;
+	int64_t part_max = JUPYTER_PART_MAX;
+	char *full;
+	int err, rc;
+
+	s->zmq = zmq_socket(context(), ch == WIRE_IOPUB ? ZMQ_SUB : ZMQ_DEALER);
+	if (!s->zmq)
+		return -errno;
+	zmq_setsockopt(s->zmq, ZMQ_LINGER, &zero, sizeof(zero));
+	zmq_setsockopt(s->zmq, ZMQ_RECONNECT_IVL, &reconnect, sizeof(reconnect));
+	zmq_setsockopt(s->zmq, ZMQ_RCVHWM, &ahead, sizeof(ahead));
+	zmq_setsockopt(s->zmq, ZMQ_SNDHWM, &send_ahead, sizeof(send_ahead));
+	zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &part_max, sizeof(part_max));
+	if (ch == WIRE_IOPUB)
+		zmq_setsockopt(s->zmq, ZMQ_SUBSCRIBE, "", 0);
+	else /* one identity: input_request comes on stdin to whom asked on shell */
+		zmq_setsockopt(s->zmq, ZMQ_ROUTING_ID, j->session, SESSION_DIGITS);
+	err = monitor_open(s);
+	if (err)
+		return err;
+	full = xasprintf("%s-%d", address, port);
+	rc = zmq_connect(s->zmq, full);
+	err = rc < 0 ? -errno : 0;
+	free(full);
+	if (err)
+		return err;
+	s->poll = poll_zmq(j->loop, s->zmq, socket_event, j);
+	return s->poll ? 0 : -EMFILE;
+}
+
+int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops, void *arg,
+		 struct jupyter **ret)
+{
+	/* Ports of the connection file: shell 1, iopub 2, stdin 3, control 4, heartbeat 5. */
+	static const int port[WIRE_CHANNELS] = {
+		[WIRE_SHELL] = 1, [WIRE_IOPUB] = 2, [WIRE_STDIN] = 3, [WIRE_CONTROL] = 4,
+	};
+	struct jupyter *j = xcalloc(1, sizeof(*j));
+	int ch, err = 0;
+
+	j->ops = ops;
+	j->arg = arg;
+	j->loop = loop;
+	j->last = now_ms();
+	j->signer = signer_new(key);
+	random_hex(j->session, SESSION_DIGITS);
+	j->again = xcalloc(1, sizeof(*j->again));
+	uv_idle_init(loop, j->again);
+	j->again->data = j;
+	for (ch = 0; ch < WIRE_CHANNELS; ch++) {
+		j->socket[ch].j = j;
+		j->socket[ch].ch = (enum wire_channel)ch;
+	}
+	for (ch = 0; ch < WIRE_CHANNELS && !err; ch++)
+		err = socket_open(j, (enum wire_channel)ch, address, port[ch]);
+	if (err) {
+		jupyter_close(j);
+		return err;
+	}
+	*ret = j;
+	return 0;
+}
+
+static void socket_close(struct jupyter_socket *s)
+{
+	if (s->poll)
+		uv_close((uv_handle_t *)s->poll, handle_free);
+	if (s->monitor_poll)
+		uv_close((uv_handle_t *)s->monitor_poll, handle_free);
+	if (s->zmq) {
+		zmq_socket_monitor(s->zmq, NULL, 0);
+		zmq_close(s->zmq);
+	}
+	if (s->monitor)
+		zmq_close(s->monitor);
+	s->zmq = s->monitor = NULL;
+	s->poll = s->monitor_poll = NULL;
+}
+
+void jupyter_close(struct jupyter *j)
+{
+	int ch;
+
+	if (!j)
+		return;
+	for (ch = 0; ch < WIRE_CHANNELS; ch++)
+		socket_close(&j->socket[ch]);
+	uv_close((uv_handle_t *)j->again, handle_free);
+	j->closed = true;
+	if (!j->in_turn)
+		free_now(j);
+}
+
+static int send_part(void *zmq, const void *bytes, size_t len, int more)
+{
+	return zmq_send(zmq, bytes, len, ZMQ_DONTWAIT | more) < 0 ? -errno : 0;
+}
+
+/* Only the first part can be refused: after it libzmq takes the whole message. */
+int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_message *m)
+{
+	struct jupyter_socket *s = &j->socket[ch];
+	char hex[SIGN_HEX];
+	unsigned i;
+	int err;
+
+	if (ch == WIRE_IOPUB || m->n < WIRE_SIGNED)
+		return -EINVAL;
+	err = send_part(s->zmq, delimiter, sizeof(delimiter) - 1, ZMQ_SNDMORE);
+	if (err == -EAGAIN)
+		s->blocked = true;
+	if (err)
+		return err;
+	signer_sign(j->signer, m, hex);
+	err = send_part(s->zmq, hex, sizeof(hex), ZMQ_SNDMORE);
+	for (i = 0; i < m->n && !err; i++)
+		err = send_part(s->zmq, m->part[i].bytes, m->part[i].len, i + 1 < m->n ? ZMQ_SNDMORE : 0);
+	/* Sending may have swallowed the edge that announced a message. */
+	if (!j->in_turn)
+		uv_idle_start(j->again, turn_again);
+	return err;
+}
+
+static char *header_text(struct jupyter *j, const char *type)
+{
+	char id[33], date[40];
+	struct timespec ts;
+	struct tm tm;
+
+	random_hex(id, 32);
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+	return xasprintf("{\"msg_id\":\"%s\",\"session\":\"%s\",\"username\":\"carrel\",\"date\":\"%s.%06ldZ\","
+			 "\"msg_type\":\"%s\",\"version\":\"5.3\"}",
+			 id, j->session, date, ts.tv_nsec / 1000, type);
+}
+
+int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, json_t *content)
+{
+	cleanup_free char *header = header_text(j, type);
+	cleanup_free char *text = content ? json_dumps(content, JSON_COMPACT) : xstrdup("{}");
+	struct wire_message m = { .n = WIRE_SIGNED };
+
+	json_decref(content);
+	if (!text)
+		return -ENOMEM;
+	m.part[WIRE_HEADER] = wire_text(header);
+	m.part[WIRE_PARENT] = wire_text("{}");
+	m.part[WIRE_METADATA] = wire_text("{}");
+	m.part[WIRE_CONTENT] = wire_text(text);
+	return jupyter_send(j, ch, &m);
+}
+
+void jupyter_rekey(struct jupyter *j, const char *key)
+{
+	signer_free(j->former);
+	j->former = j->signer;
+	j->signer = signer_new(key);
+}
+
+bool jupyter_drained(struct jupyter *j)
+{
+	int ch, events = 0;
+	size_t size = sizeof(events);
+
+	for (ch = 0; ch < WIRE_CHANNELS; ch++) {
+		struct jupyter_socket *s = &j->socket[ch];
+
+		/* The monitor first: what it saw the end of is in the socket by now. */
+		monitor_read(s);
+		if (s->connected)
+			return false;
+		if (zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) < 0 || (events & ZMQ_POLLIN))
+			return false;
+	}
+	return true;
+}
+
+uint64_t jupyter_last(const struct jupyter *j)
+{
+	return j->last;
+}
