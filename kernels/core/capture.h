@@ -1,0 +1,52 @@
+/* Descriptors 1 and 2 as pipes: whatever writes to them, Python, C code or a
+ * child, becomes stream messages. Reading needs no interpreter's lock.
+ *
+ * The iopub thread reads when a pipe is readable; any thread may call
+ * capture_drain() to have all that was written so far queued before what it
+ * queues next. Text goes to the parent set last (none: it is dropped).
+ */
+#ifndef CARREL_CAPTURE_H
+#define CARREL_CAPTURE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "core/iopub.h"
+#include "core/utf8.h"
+
+enum {
+	/* Wanted size of a pipe: what a loop of prints writes during one pace.
+	 * The system may give less. */
+	CAPTURE_PIPE_SIZE = 1024 * 1024,
+	/* Bytes of one read, and of the text it appends to the queue at once. */
+	CAPTURE_CHUNK = 64 * 1024,
+	/* Bytes of one stream that one drain takes: twice a full pipe, so that a
+	 * child that never stops writing cannot hold the end of a cell. */
+	CAPTURE_DRAIN_MAX = 2 * CAPTURE_PIPE_SIZE,
+	/* Milliseconds between reads while little comes: bounds messages per second. */
+	CAPTURE_PACE_MS = 20,
+};
+
+struct capture {
+	int read_fd[2];
+	/* The write ends, kept so that code which closes 1 or 2 ends nothing. */
+	int write_fd[2];
+	struct iopub *iopub;
+	pthread_mutex_t lock;
+	struct utf8_stream utf8[2];
+	struct parent *parent;
+	bool discard;
+	char *chunk;
+};
+
+/* Make the pipes and put them on descriptors 1 and 2. -errno. */
+int capture_open(struct capture *c, struct iopub *io);
+void capture_close(struct capture *c);
+/* Queue what the pipes hold now. Returns the bytes read. */
+size_t capture_drain(struct capture *c);
+/* Drain, then let later text go to another parent, or nowhere (discard). */
+void capture_set_parent(struct capture *c, struct parent *parent, bool discard);
+/* Whose output it is now, a new reference, and whether it is dropped. */
+struct parent *capture_parent(struct capture *c, bool *ret_discard);
+
+#endif

@@ -1,0 +1,307 @@
+#include "core/core.h"
+#include "core/handlers.h"
+#include "core/log.h"
+#include "core/reply.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/eventfd.h>
+
+/* ---- fork: no thread, lock or socket of the core is usable in a child ---- */
+
+static bool in_child;
+static bool armed;
+
+static void forked(void)
+{
+	in_child = armed;
+}
+
+bool core_is_child(void)
+{
+	return in_child;
+}
+
+/* ---- start and end ---- */
+
+#define FAIL(...) (snprintf(why, why_size, __VA_ARGS__), -EIO)
+
+struct socks {
+	void *shell, *control, *stdin_sock, *iopub, *hb;
+};
+
+static int bind_all(struct core *c, struct socks *s, char *why, size_t why_size)
+{
+	struct {
+		void **sock;
+		enum channel channel;
+		int type;
+	} rows[] = {
+		{ &s->shell, CHANNEL_SHELL, ZMQ_ROUTER },  { &s->control, CHANNEL_CONTROL, ZMQ_ROUTER },
+		{ &s->stdin_sock, CHANNEL_STDIN, ZMQ_ROUTER }, { &s->iopub, CHANNEL_IOPUB, ZMQ_XPUB },
+		{ &s->hb, CHANNEL_HB, ZMQ_ROUTER },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		*rows[i].sock = sock_bind(c->zctx, rows[i].type, c->conn.address[rows[i].channel]);
+		if (!*rows[i].sock)
+			return FAIL("cannot bind %s: %s", c->conn.address[rows[i].channel], zmq_strerror(errno));
+	}
+	return 0;
+}
+
+static char *kernel_info_text(struct core *c)
+{
+	json_t *info = c->ops->kernel_info(c->lang);
+	char *text = info ? json_dumps(info, JSON_COMPACT) : NULL;
+
+	json_decref(info);
+	return text;
+}
+
+static int start_threads(struct core *c, const struct socks *s, char *why, size_t why_size)
+{
+	struct wire_signer signer[3] = { 0 };
+	char *info = kernel_info_text(c);
+	int i, err = info ? 0 : -ENOMEM;
+
+	for (i = 0; i < 3 && !err; i++)
+		err = wire_signer_init(&signer[i], c->conn.key, c->conn.key_len);
+	if (!err) {
+		c->signer = signer[0];
+		err = iopub_start(&c->iopub, s->iopub, &c->session, &c->capture, &signer[1]);
+	}
+	if (!err)
+		err = control_start(&c->control, c, s->control, &signer[2], info);
+	if (!err)
+		err = heartbeat_start(&c->heartbeat, s->hb);
+	if (err)
+		return FAIL("cannot start the kernel's threads: %s", strerror(-err));
+	return 0;
+}
+
+int core_start(struct core *c, const struct connection *conn, const struct lang_ops *ops, void *lang,
+	       char *why, size_t why_size)
+{
+	struct socks s = { 0 };
+	int err;
+
+	*c = (struct core){ .ops = ops, .lang = lang, .conn = *conn };
+	c->pending_tail = &c->pending;
+	pthread_mutex_init(&c->lock, NULL);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = session_init(&c->session);
+	if (err || c->wake_fd < 0 || c->interrupt_fd < 0)
+		return FAIL("the system refuses an eventfd or randomness: %s", strerror(err ? -err : errno));
+	c->zctx = zmq_ctx_new();
+	if (!c->zctx)
+		return FAIL("cannot start ZeroMQ: %s", zmq_strerror(errno));
+	err = bind_all(c, &s, why, why_size);
+	if (err)
+		return err;
+	c->shell = s.shell;
+	c->stdin_sock = s.stdin_sock;
+	err = capture_open(&c->capture, &c->iopub);
+	if (err)
+		return FAIL("cannot make the pipes of standard output: %s", strerror(-err));
+	armed = true;
+	pthread_atfork(NULL, NULL, forked);
+	err = start_threads(c, &s, why, why_size);
+	if (err)
+		return err;
+	iopub_put_status(&c->iopub, "starting", NULL);
+	return 0;
+}
+
+void core_finish(struct core *c)
+{
+	struct request *r;
+
+	c->ops->shutdown(c->lang);
+	capture_drain(&c->capture);
+	control_stop(&c->control);
+	iopub_stop(&c->iopub, CORE_STOP_MS);
+	while ((r = c->pending)) {
+		c->pending = r->next;
+		request_free(r);
+	}
+	zmq_close(c->shell);
+	zmq_close(c->stdin_sock);
+	zmq_ctx_shutdown(c->zctx);
+	heartbeat_join(&c->heartbeat);
+	/* Waits for what lingers; a held iopub thread would keep it for ever. */
+	if (!c->iopub.started)
+		zmq_ctx_term(c->zctx);
+	wire_signer_free(&c->signer);
+}
+
+/* ---- requests ---- */
+
+static void pending_append(struct core *c, struct request *r)
+{
+	*c->pending_tail = r;
+	c->pending_tail = &r->next;
+}
+
+/* Take all that came by shell. */
+static void receive(struct core *c)
+{
+	struct request *r;
+	struct frames frames;
+	int err;
+
+	while ((err = sock_recv(c->shell, &frames)) != -EAGAIN) {
+		if (!err)
+			err = request_parse(&c->signer, CHANNEL_SHELL, &frames, &r);
+		if (!err)
+			pending_append(c, r);
+		else if (err != -E2BIG && err != -EBADMSG && err != -EACCES && err != -ENOMEM)
+			return;
+		else
+			log_line("shell: a message was skipped: %s", reply_skip_reason(err));
+	}
+}
+
+void core_abort_queued(struct core *c)
+{
+	zmq_pollitem_t item = { .socket = c->shell, .events = ZMQ_POLLIN };
+	struct request *r;
+
+	do {
+		receive(c);
+	} while (zmq_poll(&item, 1, CORE_ABORT_GATHER_MS) > 0);
+	for (r = c->pending; r; r = r->next) {
+		if (!strcmp(r->type, "execute_request"))
+			r->aborted = true;
+	}
+}
+
+static struct request *next_request(struct core *c)
+{
+	struct request *r = control_take(&c->control);
+
+	if (r)
+		return r;
+	if (!c->pending)
+		receive(c);
+	r = c->pending;
+	if (!r)
+		return NULL;
+	c->pending = r->next;
+	if (!c->pending)
+		c->pending_tail = &c->pending;
+	r->next = NULL;
+	return r;
+}
+
+static void wait_request(struct core *c)
+{
+	zmq_pollitem_t items[] = {
+		{ .socket = c->shell, .events = ZMQ_POLLIN },
+		{ .fd = c->wake_fd, .events = ZMQ_POLLIN },
+	};
+	uint64_t count;
+
+	if (zmq_poll(items, 2, -1) > 0 && items[1].revents && read(c->wake_fd, &count, sizeof(count)) < 0)
+		log_line("shell: cannot read the wake-up: %s", strerror(errno));
+}
+
+void core_run(struct core *c)
+{
+	struct request *r;
+
+	while (!atomic_load(&c->stop)) {
+		r = next_request(c);
+		if (!r) {
+			wait_request(c);
+			continue;
+		}
+		handlers_serve(c, r);
+		request_free(r);
+	}
+}
+
+void core_stop(struct core *c)
+{
+	uint64_t one = 1;
+
+	atomic_store(&c->stop, true);
+	if (write(c->wake_fd, &one, sizeof(one)) < 0)
+		log_line("cannot wake the main thread: %s", strerror(errno));
+}
+
+/* ---- publishing ---- */
+
+void core_flush(struct core *c)
+{
+	capture_drain(&c->capture);
+}
+
+bool core_wait_room(struct core *c)
+{
+	/* Only while a client does not read: how long a waiting print may take to
+	 * notice an interrupt that came as a plain signal. */
+	return iopub_wait_room(&c->iopub, 100) == 0;
+}
+
+int core_publish(struct core *c, const char *type, json_t *content, json_t *metadata,
+		 struct iopub_buffer *buffers, size_t n_buffers)
+{
+	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
+	char *meta = metadata ? json_dumps(metadata, JSON_COMPACT) : NULL;
+	struct parent *parent;
+	bool quiet;
+	size_t i;
+	int err;
+
+	json_decref(content);
+	json_decref(metadata);
+	capture_drain(&c->capture);
+	parent = capture_parent(&c->capture, &quiet);
+	if (text && !quiet) {
+		err = iopub_put(&c->iopub, type, parent, text, strlen(text), meta, buffers, n_buffers);
+		parent_unref(parent);
+		return err;
+	}
+	parent_unref(parent);
+	for (i = 0; i < n_buffers; i++)
+		free(buffers[i].data);
+	free(buffers);
+	free(meta);
+	free(text);
+	return quiet ? 0 : -ENOMEM;
+}
+
+/* ---- interrupts ---- */
+
+void core_interruptible(struct core *c, bool on)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&c->lock);
+	c->interruptible = on;
+	pthread_mutex_unlock(&c->lock);
+	/* Forget an interrupt that nobody waited for. */
+	if (on && read(c->interrupt_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_line("cannot read the interrupt's descriptor: %s", strerror(errno));
+}
+
+void core_interrupt(struct core *c)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->interruptible) {
+		if (write(c->interrupt_fd, &one, sizeof(one)) < 0)
+			log_line("cannot wake a waiting input: %s", strerror(errno));
+		/* Children that the code waits for are in the same group. */
+		kill(getpgrp() == getpid() ? 0 : getpid(), SIGINT);
+	}
+	pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,95 @@
+/* A Jupyter kernel without its language: sockets, threads, requests, order.
+ *
+ * Threads: the caller of core_run() serves shell requests, one after another,
+ * and runs the language; control serves its channel and interrupts beside it;
+ * iopub publishes (core/iopub.h); heartbeat echoes. Only the first ever takes
+ * an interpreter's lock.
+ *
+ * Every execute_request gets one execute_reply. For every request: status busy,
+ * what it causes, reply, status idle; captured output comes before the next
+ * message that is no stream, before the reply and before idle.
+ *
+ * After fork() the child must not use the core: core_is_child() says so.
+ */
+#ifndef CARREL_CORE_H
+#define CARREL_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "core/capture.h"
+#include "core/connection.h"
+#include "core/control.h"
+#include "core/heartbeat.h"
+#include "core/iopub.h"
+#include "core/lang.h"
+#include "core/request.h"
+
+enum {
+	/* Milliseconds a failed execution waits for requests that its client sent
+	 * together with it and that are still on their way through libzmq: there is
+	 * no event for "no more come". */
+	CORE_ABORT_GATHER_MS = 2,
+	/* Milliseconds output may still need to leave at the end of the process. */
+	CORE_STOP_MS = 1000,
+};
+
+struct core {
+	const struct lang_ops *ops;
+	void *lang;
+	struct connection conn;
+	struct session session;
+	void *zctx, *shell, *stdin_sock;
+	struct wire_signer signer; /* of shell and stdin */
+	struct iopub iopub;
+	struct capture capture;
+	struct control control;
+	struct heartbeat heartbeat;
+	int wake_fd; /* a request came by control, or it is time to stop */
+	/* Requests taken from the shell socket but not served, in order. */
+	struct request *pending, **pending_tail;
+	/* What is being served; main thread only. */
+	const struct request *current;
+	bool quiet; /* current is silent: nothing but its status is published */
+	int execution_count;
+	atomic_bool stop;
+	/* The user's code is running and may be interrupted. Guarded by lock, so
+	 * that no signal is sent after it turned false. */
+	pthread_mutex_t lock;
+	bool interruptible;
+	int interrupt_fd; /* readable once an interrupt came while waiting for input */
+};
+
+/* Bind, start the threads, publish status starting. saved_stderr stays the
+ * caller's. On failure a sentence is in why and nothing is left running. */
+int core_start(struct core *c, const struct connection *conn, const struct lang_ops *ops, void *lang,
+	       char *why, size_t why_size);
+/* Serve until shutdown_request or core_stop(). */
+void core_run(struct core *c);
+/* Deliver what is queued and end the threads. */
+void core_finish(struct core *c);
+
+/* ---- for the language, on any thread (publish) or the main thread ---- */
+
+/* Publish about the current request (or, between requests, the last executed).
+ * Steals content and metadata; takes over buffers. -ENOMEM. */
+int core_publish(struct core *c, const char *type, json_t *content, json_t *metadata,
+		 struct iopub_buffer *buffers, size_t n_buffers);
+/* Have output written so far published before what follows. */
+void core_flush(struct core *c);
+/* Wait until output has room; true: go on, false: not within 100 ms, look for
+ * an interrupt and ask again. */
+bool core_wait_room(struct core *c);
+void core_interruptible(struct core *c, bool on);
+/* Ask the client of the current request. 0: value is a new string; -EINTR: look
+ * for an interrupt and call core_input_wait() again. */
+int core_input_ask(struct core *c, const char *prompt, size_t len, bool password);
+int core_input_wait(struct core *c, json_t **ret_value);
+/* Raise SIGINT in the user's code, if any runs, and in its children. Any thread. */
+void core_interrupt(struct core *c);
+void core_stop(struct core *c);
+
+/* True in a child made by fork(), where no thread of the core lives. */
+bool core_is_child(void);
+
+#endif

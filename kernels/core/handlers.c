@@ -1,0 +1,216 @@
+#include "core/handlers.h"
+#include "core/core.h"
+#include "core/log.h"
+#include "core/reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct handler {
+	const char *request;
+	const char *reply; /* NULL: none is sent */
+	json_t *(*handle)(struct core *c, struct request *r);
+};
+
+static json_t *error_content(const char *ename, const char *evalue)
+{
+	return json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", ename, "evalue", evalue, "traceback");
+}
+
+static json_t *with_count(struct core *c, json_t *content)
+{
+	if (content)
+		json_object_set_new(content, "execution_count", json_integer(c->execution_count));
+	return content;
+}
+
+static json_t *handle_execute(struct core *c, struct request *r)
+{
+	bool silent = request_bool(r, "silent", false);
+	json_t *content;
+	const char *status;
+
+	if (r->aborted)
+		return with_count(c, json_pack("{s:s}", "status", "aborted"));
+	if (r->malformed[0])
+		return with_count(c, error_content("BadRequest", r->malformed));
+	capture_set_parent(&c->capture, r->parent, silent);
+	content = c->ops->execute(c->lang, c, r);
+	status = json_string_value(json_object_get(content, "status"));
+	if (!status)
+		return with_count(c, error_content("MemoryError", "no memory was left for the reply"));
+	c->execution_count = (int)json_integer_value(json_object_get(content, "execution_count"));
+	/* Text that was cut inside a character ends here. */
+	capture_set_parent(&c->capture, r->parent, silent);
+	if (!strcmp(status, "error") && !silent && request_bool(r, "stop_on_error", true))
+		core_abort_queued(c);
+	return content;
+}
+
+static json_t *handle_kernel_info(struct core *c, struct request *r)
+{
+	(void)r;
+	return json_loads(c->control.kernel_info, 0, NULL);
+}
+
+static json_t *handle_complete(struct core *c, struct request *r)
+{
+	return c->ops->complete(c->lang, c, r);
+}
+
+static json_t *handle_inspect(struct core *c, struct request *r)
+{
+	return c->ops->inspect(c->lang, c, r);
+}
+
+static json_t *handle_is_complete(struct core *c, struct request *r)
+{
+	return c->ops->is_complete(c->lang, c, r);
+}
+
+static json_t *handle_history(struct core *c, struct request *r)
+{
+	return c->ops->history(c->lang, c, r);
+}
+
+static json_t *handle_comm_info(struct core *c, struct request *r)
+{
+	(void)c;
+	(void)r;
+	return json_pack("{s:s, s:{}}", "status", "ok", "comms");
+}
+
+/* No target is registered: say so, as the protocol wants. */
+static json_t *handle_comm_open(struct core *c, struct request *r)
+{
+	const char *id = json_string_value(json_object_get(r->content, "comm_id"));
+
+	if (id)
+		iopub_put_json(&c->iopub, "comm_close", r->parent, json_pack("{s:s, s:{}}", "comm_id", id, "data"),
+			       NULL);
+	return NULL;
+}
+
+static json_t *handle_ignored(struct core *c, struct request *r)
+{
+	(void)c;
+	(void)r;
+	return NULL;
+}
+
+static json_t *handle_identity(struct core *c, struct request *r)
+{
+	return c->ops->identity(c->lang, c, r);
+}
+
+static json_t *handle_interrupt(struct core *c, struct request *r)
+{
+	(void)c;
+	(void)r;
+	/* By shell it is served only between executions: nothing runs. */
+	return json_pack("{s:s}", "status", "ok");
+}
+
+static json_t *handle_shutdown(struct core *c, struct request *r)
+{
+	json_t *content =
+		json_pack("{s:s, s:b}", "status", "ok", "restart", (int)request_bool(r, "restart", false));
+
+	core_stop(c);
+	return content;
+}
+
+static const struct handler handlers[] = {
+	{ "execute_request", "execute_reply", handle_execute },
+	{ "kernel_info_request", "kernel_info_reply", handle_kernel_info },
+	{ "complete_request", "complete_reply", handle_complete },
+	{ "inspect_request", "inspect_reply", handle_inspect },
+	{ "is_complete_request", "is_complete_reply", handle_is_complete },
+	{ "history_request", "history_reply", handle_history },
+	{ "comm_info_request", "comm_info_reply", handle_comm_info },
+	{ "comm_open", NULL, handle_comm_open },
+	{ "comm_msg", NULL, handle_ignored },
+	{ "comm_close", NULL, handle_ignored },
+	{ "interrupt_request", "interrupt_reply", handle_interrupt },
+	{ "shutdown_request", "shutdown_reply", handle_shutdown },
+	{ "carrel_identity_request", "carrel_identity_reply", handle_identity },
+};
+
+static const struct handler *find_handler(const char *type)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+		if (!strcmp(handlers[i].request, type))
+			return &handlers[i];
+	}
+	return NULL;
+}
+
+static void send_reply(struct core *c, const struct request *r, const char *type, json_t *content)
+{
+	char *text;
+	int err;
+
+	if (r->channel == CHANNEL_CONTROL) {
+		control_reply(&c->control, r, type, content);
+		return;
+	}
+	text = json_dumps(content, JSON_COMPACT);
+	json_decref(content);
+	if (!text) {
+		log_line("shell: out of memory, a %s was lost", type);
+		return;
+	}
+	err = reply_send(c->shell, &c->signer, &c->session, r->view.idents, r->view.n_idents, type, r->parent,
+			 (struct slice){ text, strlen(text) });
+	if (err)
+		log_line("shell: a %s was lost: %s", type, strerror(-err));
+	free(text);
+}
+
+/* After the reply to carrel_identity_request both sides sign with its key. */
+static void take_key(struct core *c, const struct request *r)
+{
+	const json_t *key = json_object_get(r->content, "key");
+	const char *text = json_string_value(key);
+	size_t len = json_string_length(key);
+
+	if (!text || len == 0)
+		return;
+	if (wire_rekey(&c->signer, text, len) || control_rekey(&c->control, text, len) ||
+	    iopub_rekey(&c->iopub, text, len))
+		log_line("the new key cannot be used");
+}
+
+void handlers_serve(struct core *c, struct request *r)
+{
+	const struct handler *h = find_handler(r->type);
+	json_t *content = NULL;
+
+	c->current = r;
+	iopub_put_status(&c->iopub, "busy", r->parent);
+	if (h)
+		content = h->handle(c, r);
+	else
+		log_line("a request of the unknown type \"%.40s\" was not served", r->type);
+	/* A child that the user's code made by fork() and that came back from it
+	 * has no client, no threads and nothing to say here. */
+	if (core_is_child())
+		_exit(0);
+	capture_drain(&c->capture);
+	if (h && h->reply) {
+		if (!content)
+			content = error_content("MemoryError", "no memory was left for the reply");
+		if (content)
+			send_reply(c, r, h->reply, content);
+	} else {
+		json_decref(content);
+	}
+	if (h && h->handle == handle_identity)
+		take_key(c, r);
+	capture_drain(&c->capture);
+	iopub_put_status(&c->iopub, "idle", r->parent);
+	c->current = NULL;
+}

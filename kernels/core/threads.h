@@ -1,0 +1,11 @@
+/* Threads of the kernel's own: they take no signal, so that an interrupt
+ * always reaches the thread that runs the user's code. */
+#ifndef CARREL_THREADS_H
+#define CARREL_THREADS_H
+
+#include <pthread.h>
+
+/* -errno. The name shows in /proc and must be under 16 characters. */
+int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg);
+
+#endif

@@ -1,0 +1,59 @@
+"""Results and displays as messages."""
+
+import _carrel
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+
+
+class MessageDisplayHook(DisplayHook):
+    """The value of a cell's last expression becomes an execute_result."""
+
+    def quiet(self):
+        # The base class tokenizes the whole cell to find a last semicolon; most
+        # cells have none.
+        cell = self.shell.current_cell
+        if ";" not in cell:
+            return False
+        self.shell.history_manager.input_hist_parsed.append(cell)
+        try:
+            return super().quiet()
+        finally:
+            self.shell.history_manager.input_hist_parsed.pop()
+
+    def write_output_prompt(self):
+        pass
+
+    def compute_format_data(self, result):
+        # An exception in the value's own __repr__ is shown by IPython and
+        # then forgotten; here it makes the cell fail.
+        self.shell.displaying_result = True
+        try:
+            return super().compute_format_data(result)
+        finally:
+            self.shell.displaying_result = False
+
+    def write_format_data(self, format_dict, md_dict=None):
+        content = {
+            "execution_count": self.prompt_count,
+            "data": format_dict,
+            "metadata": md_dict or {},
+        }
+        if not _carrel.publish("execute_result", content) and _carrel.is_child():
+            print(format_dict.get("text/plain", ""))
+
+    def finish_displayhook(self):
+        pass
+
+
+class MessageDisplayPublisher(DisplayPublisher):
+    """display() becomes display_data."""
+
+    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
+        self._validate_data(data, metadata)
+        content = {"data": data, "metadata": metadata or {}, "transient": transient or {}}
+        kind = "update_display_data" if update else "display_data"
+        if not _carrel.publish(kind, content) and _carrel.is_child():
+            print(data.get("text/plain", ""))
+
+    def clear_output(self, wait=False):
+        _carrel.publish("clear_output", {"wait": bool(wait)})

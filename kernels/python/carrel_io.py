@@ -1,0 +1,76 @@
+"""Standard streams and questions of the kernel.
+
+sys.stdout and sys.stderr write through to descriptors 1 and 2, so that the
+order with C code and children is that of writing; the core reads the
+descriptors and gathers what was written into few messages.
+"""
+
+import builtins
+import getpass
+import io
+import os
+import sys
+
+import _carrel
+from IPython.core.error import StdinNotImplementedError
+
+
+class _Out(io.RawIOBase):
+    # A built-in is no method: it is called without self, with the bytes.
+    write = staticmethod(_carrel.write_out)
+    name = "<stdout>"
+
+    def fileno(self):
+        return 1
+
+    def writable(self):
+        return True
+
+
+class _Err(_Out):
+    write = staticmethod(_carrel.write_err)
+    name = "<stderr>"
+
+    def fileno(self):
+        return 2
+
+
+def _text(raw):
+    stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
+    stream.mode = "w"
+    return stream
+
+
+def install():
+    sys.stdout = sys.__stdout__ = _text(_Out())
+    sys.stderr = sys.__stderr__ = _text(_Err())
+    sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")
+
+
+class Questions:
+    """input() and getpass(), answered by the client when it allows questions."""
+
+    allowed = False
+
+    def install(self):
+        builtins.input = self.input
+        getpass.getpass = self.getpass
+
+    def _ask(self, prompt, password):
+        if not self.allowed or _carrel.is_child():
+            raise StdinNotImplementedError(
+                "input was asked for, but this client does not answer questions: "
+                "put the value into the code instead"
+            )
+        answer = _carrel.input(str(prompt), password)
+        if answer == "\x04":
+            raise EOFError("end of input")
+        return answer
+
+    def input(self, prompt="", /):
+        """Ask the client for a line of text."""
+        return self._ask(prompt, False)
+
+    def getpass(self, prompt="Password: ", stream=None, *, echo_char=None):
+        """Ask the client for a line of text that is not shown."""
+        return self._ask(prompt, True)

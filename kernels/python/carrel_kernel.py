@@ -1,0 +1,203 @@
+"""The Python side of the kernel: one method for each request the core passes on.
+
+Each takes the content of a request and returns the content of its reply. What
+escapes from here (an interrupt can strike anywhere) the core answers itself.
+"""
+
+import base64
+import faulthandler
+import os
+import re
+import sys
+
+import carrel_identity
+import carrel_io
+import carrel_source
+from carrel_shell import ZMQInteractiveShell, config, safe_str
+from IPython import __version__ as ipython_version
+from IPython.core.completer import provisionalcompleter, rectify_completions
+from IPython.utils.tokenutil import token_at_cursor
+
+VERSION = "0.1"
+
+
+def create(prepared):
+    """Make the kernel. prepared: warm everything up and leave no trace."""
+    carrel_io.install()
+    carrel_source.install()
+    kernel = Kernel()
+    if prepared:
+        import carrel_prepare
+
+        carrel_prepare.prepare(kernel)
+    return kernel
+
+
+class Kernel:
+    def __init__(self):
+        self.shell = ZMQInteractiveShell.instance(config=config())
+        self.shell.questions.install()
+        self.environment = carrel_identity.Environment()
+        sys.path.insert(0, "")
+
+    # -- life
+
+    def enable_crash_text(self, fd):
+        """Let a crash tell where it happened to the saved standard error."""
+        faulthandler.enable(fd)
+        enable = faulthandler.enable
+
+        def enable_on_saved(file=None, all_threads=True):
+            # Descriptor 2 is read by this process itself: nobody is left to
+            # read it after a crash.
+            to_stderr = file is None or file is sys.stderr or file == 2
+            enable(file=fd if to_stderr else file, all_threads=all_threads)
+
+        faulthandler.enable = enable_on_saved
+
+    def begin_process(self, env):
+        """In a process just forked from the prepared parent."""
+        carrel_identity.reseed()
+        self.environment.own_values(env)
+
+    def identity(self, content):
+        entropy = base64.b64decode(content.get("entropy") or "")
+        self.environment.replace({str(k): str(v) for k, v in (content.get("env") or {}).items()})
+        carrel_identity.reseed(entropy)
+        return {"status": "ok"}
+
+    def shutdown(self):
+        import atexit
+
+        atexit._run_exitfuncs()
+
+    # -- requests
+
+    def execution_count(self):
+        return self.shell.execution_count
+
+    def kernel_info(self):
+        version = "%d.%d.%d" % sys.version_info[:3]
+        return {
+            "status": "ok",
+            "protocol_version": "5.3",
+            "implementation": "carrel-python",
+            "implementation_version": VERSION,
+            "language_info": {
+                "name": "python",
+                "version": version,
+                "mimetype": "text/x-python",
+                "codemirror_mode": {"name": "ipython", "version": sys.version_info[0]},
+                "pygments_lexer": "ipython%d" % sys.version_info[0],
+                "nbconvert_exporter": "python",
+                "file_extension": ".py",
+            },
+            "banner": f"Python {version} in Carrel (IPython {ipython_version})",
+            "help_links": [],
+            "supported_features": [],
+        }
+
+    def execute(self, content):
+        shell = self.shell
+        code = content["code"]
+        silent = bool(content.get("silent", False))
+        store = bool(content.get("store_history", not silent)) and not silent
+        shell.begin(code, bool(content.get("allow_stdin", True)))
+        count = shell.execution_count
+        result = shell.run_cell(code, store_history=store, silent=silent)
+        error = self._error_of(result)
+        if error is None:
+            expressions = content.get("user_expressions") or {}
+            reply = {
+                "status": "ok",
+                "payload": shell.payload_manager.read_payload(),
+                "user_expressions": shell.user_expressions(expressions) if expressions else {},
+            }
+        else:
+            reply = {"status": "error", "payload": [], "user_expressions": {}, **error}
+        shell.payload_manager.clear_payload()
+        reply["execution_count"] = count
+        return reply
+
+    def _error_of(self, result):
+        shell = self.shell
+        error = result.error_before_exec or result.error_in_exec
+        if error is None:
+            return shell.result_error
+        if shell.shown_error:
+            return shell.shown_error
+        return {"ename": type(error).__name__, "evalue": safe_str(error), "traceback": []}
+
+    def complete(self, content):
+        code = content.get("code", "")
+        pos = content.get("cursor_pos")
+        pos = len(code) if pos is None else max(0, min(int(pos), len(code)))
+        with provisionalcompleter():
+            found = list(rectify_completions(code, self.shell.Completer.completions(code, pos)))
+        types = [
+            {
+                "start": c.start,
+                "end": c.end,
+                "text": c.text,
+                "type": c.type or "<unknown>",
+                "signature": getattr(c, "signature", "") or "",
+            }
+            for c in found
+        ]
+        return {
+            "status": "ok",
+            "matches": [c.text for c in found],
+            "cursor_start": found[0].start if found else pos,
+            "cursor_end": found[0].end if found else pos,
+            "metadata": {"_jupyter_types_experimental": types},
+        }
+
+    def inspect(self, content):
+        code = content.get("code", "")
+        pos = content.get("cursor_pos")
+        pos = len(code) if pos is None else max(0, min(int(pos), len(code)))
+        name = token_at_cursor(code, pos)
+        reply = {"status": "ok", "found": False, "data": {}, "metadata": {}}
+        if not name:
+            return reply
+        try:
+            bundle = self.shell.object_inspect_mime(name, detail_level=int(content.get("detail_level", 0)))
+        except KeyError:
+            return reply
+        reply.update(found=True, data=bundle)
+        return reply
+
+    def is_complete(self, content):
+        status, indent = self.shell.input_transformer_manager.check_complete(content.get("code", ""))
+        reply = {"status": status}
+        if status == "incomplete":
+            reply["indent"] = " " * (indent or 0)
+        return reply
+
+    def history(self, content):
+        manager = self.shell.history_manager
+        inputs = manager.input_hist_raw if content.get("raw", True) else manager.input_hist_parsed
+        items = [(0, n, text) for n, text in enumerate(inputs) if n > 0]
+        kind = content.get("hist_access_type")
+        if kind == "range":
+            stop = content.get("stop")
+            start = int(content.get("start") or 1)
+            items = [i for i in items if i[1] >= start and (stop is None or i[1] < int(stop))]
+        elif kind == "search":
+            items = self._search(items, content)
+        if kind in ("tail", "search") and content.get("n") is not None:
+            items = items[-int(content["n"]):] if int(content["n"]) > 0 else []
+        if content.get("output"):
+            outputs = manager.output_hist_reprs
+            items = [(s, n, (text, outputs.get(n))) for s, n, text in items]
+        return {"status": "ok", "history": items}
+
+    @staticmethod
+    def _search(items, content):
+        glob = content.get("pattern") or "*"
+        parts = {"*": ".*", "?": "."}
+        pattern = re.compile("".join(parts.get(ch, re.escape(ch)) for ch in glob) + r"\Z", re.DOTALL)
+        items = [i for i in items if pattern.match(i[2])]
+        if content.get("unique"):
+            items = sorted({i[2]: i for i in items}.values(), key=lambda i: i[1])
+        return items

@@ -1,0 +1,154 @@
+"""IPython's shell without a terminal: everything it shows becomes a message."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import _carrel
+from IPython.core import page, payloadpage
+from IPython.core.autocall import IPyAutocall
+from IPython.core.interactiveshell import InteractiveShell, InteractiveShellABC
+from traitlets import Bool, CBool, Instance, Type, Unicode, default
+from traitlets.config import Config
+
+from carrel_display import MessageDisplayHook, MessageDisplayPublisher
+from carrel_io import Questions
+
+
+class Exit(IPyAutocall):
+    """exit and quit tell the client; the kernel itself ends when it is told to."""
+
+    rewrite = False
+
+    def __call__(self, keep_kernel=False):
+        self._ip.payload_manager.write_payload({"source": "ask_exit", "keepkernel": keep_kernel})
+
+
+def config():
+    c = Config()
+    # History lives as long as the kernel and costs no disk.
+    c.HistoryManager.enabled = False
+    c.HistoryManager.hist_file = ":memory:"
+    return c
+
+
+class ZMQInteractiveShell(InteractiveShell):
+    """The name is what pandas, rich and others know a notebook by."""
+
+    displayhook_class = Type(MessageDisplayHook)
+    display_pub_class = Type(MessageDisplayPublisher)
+    colors_force = CBool(True)
+    exiter = Instance(Exit)
+    questions = Instance(Questions, args=())
+    current_cell = Unicode()
+    displaying_result = Bool(False)
+    shown_error = result_error = None
+    interrupted = False
+
+    @default("exiter")
+    def _default_exiter(self):
+        return Exit(self)
+
+    # -- start
+
+    def init_environment(self):
+        environ = os.environ
+        environ["PAGER"] = environ["GIT_PAGER"] = "cat"
+        environ.setdefault("TERM", "dumb")
+        environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+
+    def init_virtualenv(self):
+        pass
+
+    def init_hooks(self):
+        super().init_hooks()
+        self.set_hook("show_in_pager", page.as_hook(payloadpage.page), 99)
+
+    def init_magics(self):
+        super().init_magics()
+        self.register_magic_function(lambda line: None, "line", "notebook")
+        self.loop_runner = self.run_coroutine
+
+    def enable_gui(self, gui=None):
+        if gui not in (None, "", "inline", "agg"):
+            raise NotImplementedError(f"there is no display for the {gui} event loop: use %matplotlib inline")
+
+    def ask_exit(self):
+        self.exiter()
+
+    # -- one cell
+
+    def begin(self, code, allow_stdin):
+        self.current_cell = code
+        self.questions.allowed = allow_stdin
+        self.shown_error = None
+        self.result_error = None
+        self.interrupted = False
+        self.payload_manager.clear_payload()
+        # A cell may have changed it; the next one is to be interruptible again.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def run_coroutine(self, coro):
+        """Run a cell with top-level await; an interrupt cancels what it waits for."""
+        loop = self.event_loop()
+        task = loop.create_task(coro)
+        try:
+            return loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            task.cancel()
+            return loop.run_until_complete(task)
+
+    def event_loop(self):
+        loop = getattr(self, "_loop", None)
+        if loop is None or loop.is_closed() or self._loop_pid != os.getpid():
+            loop = self._loop = asyncio.new_event_loop()
+            self._loop_pid = os.getpid()
+            asyncio.set_event_loop(loop)
+        return loop
+
+    def showtraceback(self, exc_tuple=None, *args, **kwargs):
+        if self.interrupted and exc_tuple is None and isinstance(sys.exc_info()[1], asyncio.CancelledError):
+            _, _, tb = sys.exc_info()
+            exc_tuple = (KeyboardInterrupt, KeyboardInterrupt(), tb)
+        super().showtraceback(exc_tuple, *args, **kwargs)
+
+    def _showtraceback(self, etype, evalue, stb):
+        error = {
+            "ename": getattr(etype, "__name__", str(etype)),
+            "evalue": safe_str(evalue),
+            "traceback": [str(line) for line in stb],
+        }
+        self.shown_error = error
+        if self.displaying_result:
+            self.result_error = error
+        if not _carrel.publish("error", error) and _carrel.is_child():
+            print("\n".join(error["traceback"]), file=sys.stderr)
+
+    # -- what a cell may call
+
+    def system(self, cmd):
+        """Run a shell command that writes straight to the cell's output."""
+        cmd = self.var_expand(cmd, depth=1)
+        # Without a terminal Python children would show nothing until they end.
+        env = dict(os.environ)
+        env.setdefault("PYTHONUNBUFFERED", "1")
+        code = subprocess.call(cmd, shell=True, executable=env.get("SHELL") or "/bin/sh", env=env)
+        self.user_ns["_exit_code"] = code
+
+    system_piped = system_raw = system
+
+    def set_next_input(self, text, replace=False):
+        self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
+
+
+InteractiveShellABC.register(ZMQInteractiveShell)
+
+
+def safe_str(value):
+    try:
+        return str(value)
+    except BaseException:
+        return f"<{type(value).__name__} whose text cannot be made>"
