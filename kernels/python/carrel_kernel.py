@@ -12,6 +12,7 @@ import sys
 
 import carrel_identity
 import carrel_io
+import carrel_prepare
 import carrel_source
 from carrel_shell import ZMQInteractiveShell, config, safe_str
 from IPython import __version__ as ipython_version
@@ -27,8 +28,6 @@ def create(prepared):
     carrel_source.install()
     kernel = Kernel()
     if prepared:
-        import carrel_prepare
-
         carrel_prepare.prepare(kernel)
     return kernel
 
@@ -104,8 +103,10 @@ class Kernel:
         store = bool(content.get("store_history", not silent)) and not silent
         shell.begin(code, bool(content.get("allow_stdin", True)))
         count = shell.execution_count
-        result = shell.run_cell(code, store_history=store, silent=silent)
-        error = self._error_of(result)
+        error = self._run(code, store, silent)
+        if store and code.strip() and shell.execution_count != count + 1:
+            # IPython counts a cell twice, or not at all, that it cannot transform.
+            shell.execution_count = count + 1
         if error is None:
             expressions = content.get("user_expressions") or {}
             reply = {
@@ -119,8 +120,14 @@ class Kernel:
         reply["execution_count"] = count
         return reply
 
-    def _error_of(self, result):
+    def _run(self, code, store, silent):
+        """Run a cell; what it ended with, as the content of an error, or None."""
         shell = self.shell
+        try:
+            result = shell.run_cell(code, store_history=store, silent=silent)
+        except BaseException as e:
+            shell.showtraceback()
+            return shell.shown_error or {"ename": type(e).__name__, "evalue": safe_str(e), "traceback": []}
         error = result.error_before_exec or result.error_in_exec
         if error is None:
             return shell.result_error

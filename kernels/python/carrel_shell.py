@@ -90,6 +90,12 @@ class ZMQInteractiveShell(InteractiveShell):
         # A cell may have changed it; the next one is to be interruptible again.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    def transform_cell(self, raw_cell):
+        # Python's own refusal comes where IPython does not expect it.
+        if "\0" in raw_cell:
+            raise SyntaxError("source code cannot contain null bytes")
+        return super().transform_cell(raw_cell)
+
     def run_coroutine(self, coro):
         """Run a cell with top-level await; an interrupt cancels what it waits for."""
         loop = self.event_loop()
