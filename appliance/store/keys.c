@@ -93,14 +93,26 @@ int store_key_new(struct store *s, const char *owner_id, const char *name, bool 
 	return 0;
 }
 
-static const char token_key_name[] = "token file";
-
 static int token_path(const char *state_dir, const char *suffix, char ret[STORE_PATH_MAX])
 {
 	return snprintf(ret, STORE_PATH_MAX, "%s/token%s", state_dir, suffix);
 }
 
-/* True when the file holds a key that opens the store. */
+static bool token_key_lives(struct store *s)
+{
+	static const char sql[] = "SELECT 1 FROM keys WHERE name = 'token file' AND revoked_ms IS NULL";
+	struct query q;
+	int got;
+
+	if (query_begin(&q, s, sql) < 0)
+		return false;
+	got = query_step(&q);
+	query_end(&q);
+	return got == 1;
+}
+
+/* True when the file holds a key that opens the store; or may: once it was given
+ * to the person who started the appliance, carreld may not be able to read it. */
 static bool token_works(struct store *s, const char *state_dir)
 {
 	char path[STORE_PATH_MAX], key[STORE_KEY_MAX] = "", owner[STORE_ID_MAX];
@@ -110,7 +122,7 @@ static bool token_works(struct store *s, const char *state_dir)
 	token_path(state_dir, "", path);
 	file = fopen(path, "re");
 	if (!file)
-		return false;
+		return errno == EACCES && token_key_lives(s);
 	if (!fgets(key, sizeof(key), file))
 		key[0] = '\0';
 	fclose(file);
@@ -176,7 +188,7 @@ int store_first_owner(struct store *s, const char *state_dir, struct fault *f)
 {
 	static const char new_owner[] = "INSERT INTO owners (id, name, created_ms) VALUES (?, 'admin', ?)";
 	/* Who removes the file means its key to be gone. */
-	static const char revoke[] = "UPDATE keys SET revoked_ms = ? WHERE name = ? AND revoked_ms IS NULL";
+	static const char revoke[] = "UPDATE keys SET revoked_ms = ? WHERE name = 'token file' AND revoked_ms IS NULL";
 	char owner[STORE_ID_MAX], id[STORE_ID_MAX], key[STORE_KEY_MAX];
 	struct store_txn *t;
 	struct step *step;
@@ -196,8 +208,7 @@ int store_first_owner(struct store *s, const char *state_dir, struct fault *f)
 	step_int(step, now_ms());
 	step = txn_row(t, revoke);
 	step_int(step, now_ms());
-	step_text(t, step, token_key_name);
-	txn_key(t, id, owner, token_key_name, key, true, 0);
+	txn_key(t, id, owner, "token file", key, true, 0);
 	store_txn_audit(t, owner, NULL, "first_key", NULL);
 	err = store_txn_wait(t, f);
 	return err ? err : token_write(state_dir, key, f);
