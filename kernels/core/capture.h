@@ -23,6 +23,9 @@ enum {
 	/* Bytes of one stream that one drain takes: twice a full pipe, so that a
 	 * child that never stops writing cannot hold the end of a cell. */
 	CAPTURE_DRAIN_MAX = 2 * CAPTURE_PIPE_SIZE,
+	/* Milliseconds from the first byte to its reading: print() writes a line
+	 * in two pieces. */
+	CAPTURE_GATHER_MS = 1,
 	/* Milliseconds between reads while little comes: bounds messages per second. */
 	CAPTURE_PACE_MS = 20,
 };

@@ -370,19 +370,47 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Wait for the queue, a subscriber, or (not before *next_read) captured text. */
-static void wait_and_read(struct iopub *io, int64_t *next_read)
+/* When the captured descriptors are read. QUIET: as soon as one is readable;
+ * that begins GATHER, so that a line written in pieces is one message, and then
+ * PACE, until there was nothing to read. */
+enum reading { QUIET, GATHER, PACE };
+
+struct reader {
+	enum reading state;
+	int64_t due; /* ms, of GATHER and PACE */
+};
+
+static void reader_step(struct iopub *io, struct reader *r, bool readable)
 {
-	int64_t now = *next_read ? now_ms() : 0;
-	bool paced = *next_read > now;
+	size_t n;
+
+	if (r->state == QUIET) {
+		if (!readable)
+			return;
+		*r = (struct reader){ GATHER, now_ms() + CAPTURE_GATHER_MS };
+		return;
+	}
+	if (now_ms() < r->due)
+		return;
+	n = capture_drain(io->capture);
+	if (n == 0 && r->state == PACE)
+		r->state = QUIET;
+	else /* A flood is read as it comes, a trickle is gathered. */
+		*r = (struct reader){ PACE, now_ms() + (n < CAPTURE_CHUNK ? CAPTURE_PACE_MS : 0) };
+}
+
+/* Wait for the queue, a subscriber or captured text. */
+static void wait_and_read(struct iopub *io, struct reader *r)
+{
 	zmq_pollitem_t items[] = {
 		{ .socket = io->sock, .events = ZMQ_POLLIN },
 		{ .fd = io->wake_fd, .events = ZMQ_POLLIN },
 		{ .fd = io->capture->read_fd[0], .events = ZMQ_POLLIN },
 		{ .fd = io->capture->read_fd[1], .events = ZMQ_POLLIN },
 	};
+	int64_t left = r->state == QUIET ? -1 : r->due - now_ms();
 	uint64_t count;
-	int n = zmq_poll(items, paced ? 2 : 4, paced ? (long)(*next_read - now) : -1);
+	int n = zmq_poll(items, r->state == QUIET ? 4 : 2, r->state == QUIET || left > 0 ? (long)left : 0);
 
 	pthread_mutex_lock(&io->lock);
 	io->sleeping = false;
@@ -393,22 +421,16 @@ static void wait_and_read(struct iopub *io, int64_t *next_read)
 		log_line("iopub: cannot read the wake-up: %s", strerror(errno));
 	if (items[0].revents)
 		greet(io);
-	if (paced || !(items[2].revents || items[3].revents)) {
-		if (n == 0)
-			*next_read = 0;
-		return;
-	}
-	/* A flood is read as it comes; a trickle is gathered. */
-	*next_read = capture_drain(io->capture) < CAPTURE_CHUNK ? now_ms() + CAPTURE_PACE_MS : 0;
+	reader_step(io, r, items[2].revents || items[3].revents);
 }
 
 static void *iopub_main(void *arg)
 {
 	struct iopub *io = arg;
-	int64_t next_read = 0;
+	struct reader reader = { QUIET, 0 };
 
 	while (send_queued(io))
-		wait_and_read(io, &next_read);
+		wait_and_read(io, &reader);
 	zmq_close(io->sock);
 	return NULL;
 }

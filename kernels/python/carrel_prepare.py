@@ -24,7 +24,6 @@ CELLS = (
 PANDAS_CELL = """
 import pandas as pd
 df = pd.DataFrame({'a': ['x', 'y', 'x'], 'b': [1.5, 2, 3]})
-df.groupby('a').b.mean().to_frame()
 """
 PLOT_CELL = """
 import matplotlib.pyplot as plt
@@ -83,8 +82,6 @@ def _warm_up(kernel, found):
     for code in cells:
         kernel.execute({"code": code, "user_expressions": {"e": "1"}})
     kernel.complete({"code": "import os\nos.pat", "cursor_pos": 16})
-    if "pandas" in found:
-        kernel.complete({"code": "df.gro", "cursor_pos": 6})
     kernel.inspect({"code": "print", "cursor_pos": 5, "detail_level": 0})
     kernel.is_complete({"code": "for i in range(3):"})
 

@@ -2,10 +2,12 @@
 #include "python/embed.h"
 #include "python/pyjson.h"
 #include "core/log.h"
+#include "core/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -15,12 +17,15 @@
 #include <unistd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 struct parent_state {
 	struct python py;
 	int signal_fd;
 	sigset_t old_mask;
+	pid_t children[PARENT_CHILDREN_MAX];
+	size_t n_children;
 };
 
 /* ---- packets ---- */
@@ -146,6 +151,23 @@ static void fork_failed(const char *id, const char *why)
 	send_packet(json_pack("{s:s, s:s, s:s}", "op", "failed", "id", id, "message", why));
 }
 
+static void forget_child(struct parent_state *p, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_children; i++) {
+		if (p->children[i] == pid)
+			p->children[i] = p->children[--p->n_children];
+	}
+}
+
+/* The agent is gone: nobody could reach the kernels any more. */
+static void kill_children(struct parent_state *p)
+{
+	while (p->n_children > 0)
+		kill(p->children[--p->n_children], SIGKILL);
+}
+
 static void do_fork(struct parent_state *p, struct fork_request *f)
 {
 	const char *id = json_string_value(json_object_get(f->packet, "id"));
@@ -155,6 +177,10 @@ static void do_fork(struct parent_state *p, struct fork_request *f)
 
 	if (!id || !json_is_object(json_object_get(f->packet, "connection"))) {
 		fork_failed(id ? id : "", "a fork needs \"id\" and \"connection\"");
+		return;
+	}
+	if (p->n_children == PARENT_CHILDREN_MAX) {
+		fork_failed(id, "too many kernels of this language run already");
 		return;
 	}
 	if (pipe2(ready, O_CLOEXEC) < 0) {
@@ -172,6 +198,7 @@ static void do_fork(struct parent_state *p, struct fork_request *f)
 	}
 	close(ready[0]);
 	if (pid > 0 && !strcmp(text, "ok")) {
+		p->children[p->n_children++] = pid;
 		send_packet(json_pack("{s:s, s:s, s:i}", "op", "forked", "id", id, "pid", (int)pid));
 		return;
 	}
@@ -188,8 +215,10 @@ static void reap(struct parent_state *p)
 
 	while (read(p->signal_fd, &info, sizeof(info)) > 0)
 		;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		forget_child(p, pid);
 		send_packet(json_pack("{s:s, s:i, s:i}", "op", "exited", "pid", (int)pid, "status", status));
+	}
 }
 
 /* False when the agent is gone. */
@@ -216,25 +245,56 @@ static bool serve_packet(struct parent_state *p)
 
 /* ---- start ---- */
 
+/* A home that is not the user's (root's, say) would be of no use to code that
+ * runs as the user. */
+static int go_home(void)
+{
+	const char *home = getenv("HOME");
+	struct passwd *pw;
+	struct stat st;
+
+	if (home && stat(home, &st) == 0 && st.st_uid == PARENT_UID)
+		return 0;
+	pw = getpwuid(PARENT_UID);
+	if (!pw)
+		return 0;
+	setenv("HOME", pw->pw_dir, 1);
+	setenv("USER", pw->pw_name, 1);
+	setenv("LOGNAME", pw->pw_name, 1);
+	return chdir(pw->pw_dir) < 0 && chdir("/") < 0 ? -errno : 0;
+}
+
 /* Real and saved uid stay root's, so that code running as the user cannot
  * signal the parent; files it makes are the user's. */
 static int become_parent(void)
 {
-	struct passwd *pw;
+	int err;
 
 	if (getuid() != 0)
 		return 0;
-	pw = getpwuid(PARENT_UID);
-	if (pw) {
-		setenv("HOME", pw->pw_dir, 1);
-		setenv("USER", pw->pw_name, 1);
-		setenv("LOGNAME", pw->pw_name, 1);
-		if (chdir(pw->pw_dir) < 0 && chdir("/") < 0)
-			return -errno;
-	}
+	err = go_home();
+	if (err)
+		return err;
 	if (setgroups(0, NULL) || setresgid(PARENT_GID, PARENT_GID, PARENT_GID) || setresuid(0, PARENT_UID, 0))
 		return -errno;
 	return 0;
+}
+
+/* What the first kernel's sockets and signatures would load from files: done
+ * here once, it is done for all. */
+static void warm_core(void)
+{
+	struct slice part[WIRE_PARTS] = { { "", 0 }, { "", 0 }, { "", 0 }, { "", 0 } };
+	struct wire_packed packed;
+	struct wire_signer signer;
+
+	/* zmq_ctx_new() asks for this one. */
+	getprotobyname("pgm");
+	if (wire_signer_init(&signer, "warm", 4))
+		return;
+	if (wire_pack(&signer, NULL, 0, part, NULL, 0, &packed))
+		log_line("parent: signatures do not work");
+	wire_signer_free(&signer);
 }
 
 static int watch_children(struct parent_state *p)
@@ -266,6 +326,7 @@ int parent_main(void)
 	fcntl(PARENT_FD, F_SETFD, FD_CLOEXEC);
 	if (embed_start(&p.py, true, why, sizeof(why)))
 		return fail(why);
+	warm_core();
 	err = watch_children(&p);
 	if (err)
 		return fail(strerror(-err));
@@ -277,7 +338,9 @@ int parent_main(void)
 			return fail(strerror(errno));
 		if (fds[1].revents)
 			reap(&p);
-		if (fds[0].revents && !serve_packet(&p))
+		if (fds[0].revents && !serve_packet(&p)) {
+			kill_children(&p);
 			return 0;
+		}
 	}
 }

@@ -13,6 +13,8 @@ enum {
 	PARENT_FD = 3,
 	/* One packet; larger ones are refused. */
 	PARENT_PACKET_MAX = 128 * 1024,
+	/* Kernels alive at once; the agent allows fewer. */
+	PARENT_CHILDREN_MAX = 64,
 	/* Who kernels run as when the parent was started by root. */
 	PARENT_UID = 1000,
 	PARENT_GID = 1000,
