@@ -17,7 +17,13 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 	channel_ack(c, seq);
 }
 
-static const struct channel_ops channel_ops = { .frame = on_frame };
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+{
+	(void)first, (void)frames, (void)bytes, (void)arg;
+	channel_ack(c, last);
+}
+
+static const struct channel_ops channel_ops = { .frame = on_frame, .gap = on_gap };
 
 static void memory_event(uv_poll_t *poll, int status, int events)
 {

@@ -109,8 +109,15 @@ static void on_attached(struct channel *c, void *arg)
 	read_again(k);
 }
 
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+{
+	(void)first, (void)frames, (void)bytes, (void)arg;
+	channel_ack(c, last);
+}
+
 static const struct channel_ops channel_ops = {
 	.frame = on_frame,
+	.gap = on_gap,
 	.drained = on_drained,
 	.attached = on_attached,
 };

@@ -222,6 +222,17 @@ static void on_fork_answer(struct parent *p, json_t *packet, const char *op)
 		job_end(p, job, -1, message ? message : "the prepared parent gave no reason");
 }
 
+static void on_identity(struct parent *p, json_t *packet)
+{
+	const char *message = json_string_value(json_object_get(packet, "message"));
+
+	if (json_is_true(json_object_get(packet, "ok")))
+		message = NULL;
+	else if (!message)
+		message = "a prepared parent could not take the new identity";
+	identity_end(p, message);
+}
+
 static void on_packet(struct parent *p, const char *bytes, size_t len)
 {
 	cleanup_json json_t *packet = json_loadb(bytes, len, 0, NULL);
@@ -234,8 +245,7 @@ static void on_packet(struct parent *p, const char *bytes, size_t len)
 		/* A parent that comes after identity missed it. */
 		p->identity_due = p->agent->identified;
 	} else if (strcmp(op, "identity") == 0) {
-		identity_end(p, json_is_true(json_object_get(packet, "ok")) ?
-					NULL : "a prepared parent could not take the new identity");
+		on_identity(p, packet);
 	} else if (strcmp(op, "exited") == 0) {
 		on_exited(p, packet);
 	} else if (strcmp(op, "forked") == 0 || strcmp(op, "failed") == 0) {

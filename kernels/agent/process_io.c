@@ -214,8 +214,26 @@ static void on_drained(struct channel *c, void *arg)
 	output_poll(arg);
 }
 
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+{
+	(void)first, (void)frames, (void)bytes, (void)arg;
+	channel_ack(c, last);
+}
+
+/* The end is waited for by its number. */
+static void on_renumbered(struct channel *c, uint64_t from, uint64_t by, void *arg)
+{
+	struct process *p = arg;
+
+	(void)c;
+	if (p->told && p->told_seq >= from)
+		p->told_seq += by;
+}
+
 static const struct channel_ops channel_ops = {
 	.frame = on_frame,
+	.gap = on_gap,
+	.renumbered = on_renumbered,
 	.drained = on_drained,
 };
 
