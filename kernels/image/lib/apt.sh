@@ -35,8 +35,11 @@ acquire_options() {
 	apt-config dump | grep -E '^Acquire::(https?|ftp|Check-|Max-|Retries|Force)[^ ]* "[^"]' || true
 }
 
+# apt_private TOOL ARGUMENT…: apt-get or apt-cache on that state.
 apt_private() {
-	apt-get -o Dir::State="$APT_DIR" -o Dir::State::status="$APT_DIR/status" \
+	local tool=$1
+	shift
+	"$tool" -o Dir::State="$APT_DIR" -o Dir::State::status="$APT_DIR/status" \
 		-o Dir::Etc::sourcelist="$APT_DIR/sources.list" -o Dir::Etc::sourceparts=/nonexistent \
 		-o Dir::Cache="$APT_DIR" -o APT::Architecture=amd64 -o Acquire::Languages=none \
 		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
@@ -50,7 +53,7 @@ apt_refresh() {
 	mkdir -p "$APT_DIR/lists/partial" "$APT_DIR/archives/partial" "$CACHE/debs"
 	: >"$APT_DIR/status"
 	sources_print >"$APT_DIR/sources.list"
-	run_long "package lists" apt_private -o APT::Sandbox::User=root update
+	run_long "package lists" apt_private apt-get -o APT::Sandbox::User=root update
 	APT_FRESH=1
 }
 
@@ -59,7 +62,7 @@ apt_announce() {
 	local title=$1 uris
 	shift
 	apt_refresh
-	uris=$(apt_private install -y -qq --print-uris "$@") ||
+	uris=$(apt_private apt-get install -y -qq --print-uris "$@") ||
 		die "$title: apt finds no way to install its packages from $MAIN"
 	printf '%s\n' "$uris" | (
 		total=0 count=0

@@ -1,7 +1,93 @@
 # Guest kernel and guest programs.
 
-# Everything that ends up in /usr/lib/carrel or in the template's own files.
+KERNEL_PACKAGE=linux-image-cloud-amd64
+
+kernel_key() {
+	{ echo "$KERNEL_PACKAGE"
+	  hash_files "$IMAGE_DIR" kernel-unpack modules; } | hash_text
+}
+
+# Everything that ends up in /usr/lib/carrel or among the image's own files.
 guest_key() {
 	{ chroot_key
+	  base_key
 	  hash_files "$REPO" Makefile kernels "conf/templates/$TEMPLATE_NAME"; } | hash_text
+}
+
+in_build_chroot() { "$IMAGE_DIR/chroot" --build "$@" {LOCK_FD}>&-; }
+
+# The package's file alone: its dependencies are tools for booting a real machine.
+kernel_build() {
+	local key package
+	key=$(kernel_key)
+	KERNEL=$CACHE/kernel/$key
+	[ ! -d "$KERNEL" ] || return 0
+	apt_refresh
+	package=$(apt_private apt-cache depends "$KERNEL_PACKAGE" | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')
+	[ -n "$package" ] || die "the mirror $MAIN has no $KERNEL_PACKAGE"
+	say "guest kernel: $(($(apt_private apt-cache show "$package" | sed -n 's/^Size: //p' | head -n 1) / 1000000)) MB to fetch"
+	entry_begin kernel
+	run_long "guest kernel, fetching" kernel_fetch "$package"
+	dpkg-deb -x "$(kernel_file "$package")" "$ENTRY_TMP/deb"
+	run_long "guest kernel, unpacking" in_build_chroot --bind "$ENTRY_TMP:/entry" -- \
+		/src/kernels/image/kernel-unpack /entry
+	entry_publish kernel "$key"
+}
+
+# apt checks the file against the signed lists, also one that is there already.
+kernel_fetch() {
+	cd "$CACHE/debs" && apt_private apt-get -o APT::Sandbox::User=root download "$1"
+}
+
+kernel_file() {
+	apt_private apt-get --print-uris download "$1" | awk -v dir="$CACHE/debs" '{ print dir "/" $2 }'
+}
+
+guest_build() {
+	local key
+	key=$(guest_key)
+	GUEST=$CACHE/guest/$key
+	[ ! -d "$GUEST" ] || return 0
+	run_long "guest programs" in_build_chroot -- make --no-print-directory -j2 guest OUT=build/guest
+	entry_begin guest
+	guest_install "$ENTRY_TMP/root"
+	install -m 755 "$REPO/build/guest/carrel-init" "$ENTRY_TMP/init"
+	entry_publish guest "$key"
+}
+
+guest_install() {
+	local root=$1 lib=$1/usr/lib/carrel spec language
+	mkdir -p "$lib/kernels"
+	install -m 755 "$REPO/build/guest/carrel-agent" "$REPO/build/guest/carrel-python" "$lib/"
+	for spec in "$REPO"/kernels/*/kernel.json; do
+		[ -f "$spec" ] || continue
+		language=$(basename "$(dirname "$spec")")
+		install -D -m 644 "$spec" "$lib/kernels/$language/kernel.json"
+	done
+	if compgen -G "$REPO/kernels/python/*.py" >/dev/null; then
+		mkdir -p "$lib/python"
+		install -m 644 "$REPO"/kernels/python/*.py "$lib/python/"
+	fi
+	files_install "$IMAGE_DIR/files" "$root"
+	files_install "$TEMPLATE_DIR/files" "$root"
+	python_install "$root"
+	run_long "guest programs, installing" in_build_chroot --bind "$root:/guest" -- \
+		sh -c 'strip --strip-debug /guest/usr/lib/carrel/carrel-*
+			find /guest/usr/lib -name "*.py" | xargs -r python3 -m compileall -q -s /guest'
+}
+
+# files_install FROM ROOT: a tree laid over the root as it is, owned by root.
+files_install() {
+	[ -d "$1" ] || return 0
+	tar -C "$1" --owner=0 --group=0 --mode='u=rwX,go=rX' -cf - . | tar -C "$2" -xpf -
+}
+
+# The hook that names the missing network goes where every interpreter, also one of a
+# virtual environment, looks first.
+python_install() {
+	local dir
+	for dir in "$BASE_ROOT"/usr/lib/python3.[0-9]*; do
+		[ -d "$dir" ] || continue
+		install -D -m 644 "$IMAGE_DIR/sitecustomize.py" "$1/usr/lib/$(basename "$dir")/sitecustomize.py"
+	done
 }

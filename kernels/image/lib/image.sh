@@ -1,1 +1,49 @@
-# The image directory.
+# The image directory: rootfs.ext4, scratch.ext4, vmlinux, initrd, manifest.json.
+
+image_key() {
+	{ guest_key
+	  kernel_key; } | hash_text
+}
+
+image_path() { printf '%s\n' "$CACHE/images/$(image_key)"; }
+
+image_present() { [ -f "$(image_path)/manifest.json" ]; }
+
+image_build() {
+	local key
+	key=$(image_key)
+	[ ! -d "$CACHE/images/$key" ] || return 0
+	entry_begin images
+	run_long "image, root file system" confined "$IMAGE_DIR/make-rootfs" \
+		"$GUEST/root:$BASE_ROOT" "$ENTRY_TMP/rootfs.ext4"
+	scratch_make "$(jq -r '.limits.disk_mb // 1024' "$TEMPLATE_DIR/template.json")" "$ENTRY_TMP/scratch.ext4"
+	initrd_make "$ENTRY_TMP"
+	cp "$KERNEL/vmlinux" "$ENTRY_TMP/vmlinux"
+	cp "$TEMPLATE_DIR/template.json" "$ENTRY_TMP/template.json"
+	manifest_print "$key" >"$ENTRY_TMP/manifest.json"
+	entry_publish images "$key"
+}
+
+initrd_make() {
+	local out=$1 stage=$1/.initrd
+	mkdir -p "$stage"
+	cp -r "$KERNEL/initrd/." "$stage/"
+	install -m 755 "$GUEST/init" "$stage/init"
+	in_build_chroot --bind "$out:/out" -- sh -c \
+		'cd /out/.initrd && find . | sort | cpio -o -H newc -R 0:0 --quiet >/out/initrd'
+	rm -r "$stage"
+}
+
+manifest_print() {
+	local files=() name
+	for name in rootfs.ext4 scratch.ext4 vmlinux initrd; do
+		files+=("$(jq -n --arg name "$name" --argjson size "$(stat -c %s "$ENTRY_TMP/$name")" \
+			--arg sha256 "$(sha256sum <"$ENTRY_TMP/$name" | cut -d' ' -f1)" \
+			'{($name): {size: $size, sha256: $sha256}}')")
+	done
+	printf '%s\n' "${files[@]}" | jq -s --tab --arg template "$TEMPLATE_NAME" --arg hash "$1" \
+		--arg built_at "$(date -u +%Y-%m-%dT%H:%M:%S.000Z)" --arg kernel "$(cat "$KERNEL/version")" \
+		--argjson packages "$(grep -c '^Package:' "$BASE_ROOT/var/lib/dpkg/status")" \
+		'{template: $template, hash: $hash, built_at: $built_at, kernel: $kernel,
+		  packages: $packages, files: add}'
+}

@@ -1,5 +1,8 @@
 # The two roots made from packages: the build chroot, and a template's base root.
 
+# Raised by hand when the same packages are put together in another way.
+ROOTS_RECIPE=1
+
 # list_packages FILE: a package list without comments, on one line, comma-separated.
 list_packages() { sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$1" | paste -sd, -; }
 
@@ -9,14 +12,23 @@ template_packages() {
 }
 
 chroot_key() {
-	{ hash_files "$REPO" conf/packages/guest-build
-	  hash_files "$IMAGE_DIR" lib/roots.sh dpkg-excludes; } | hash_text
+	{ echo "$ROOTS_RECIPE"
+	  hash_files "$REPO" conf/packages/guest-build
+	  hash_files "$IMAGE_DIR" dpkg-excludes; } | hash_text
+}
+
+packages_key() {
+	{ echo "$ROOTS_RECIPE"
+	  jq -cS '.packages' "$TEMPLATE_DIR/template.json"
+	  hash_files "$REPO" conf/packages/guest
+	  hash_files "$IMAGE_DIR" dpkg-excludes; } | hash_text
 }
 
 base_key() {
-	{ jq -cS '{packages, root}' "$TEMPLATE_DIR/template.json"
-	  hash_files "$REPO" conf/packages/guest
-	  hash_files "$IMAGE_DIR" lib/roots.sh finish-base dpkg-excludes; } | hash_text
+	{ packages_key
+	  jq -cS '.root' "$TEMPLATE_DIR/template.json"
+	  [ ! -d "$TEMPLATE_DIR/base" ] || hash_files "$TEMPLATE_DIR" base
+	  hash_files "$IMAGE_DIR" finish-base; } | hash_text
 }
 
 chroot_build() {
@@ -32,17 +44,29 @@ chroot_build() {
 	entry_publish chroot "$key"
 }
 
-base_build() {
+packages_build() {
 	local key packages
+	key=$(packages_key)
+	PACKAGES_ROOT=$CACHE/packages/$key/root
+	[ ! -d "$PACKAGES_ROOT" ] || return 0
+	packages=$(template_packages)
+	apt_announce "template's packages" '?essential' apt ${packages//,/ }
+	entry_begin packages
+	debootstrap_root "template's packages" "$ENTRY_TMP/root" apt "$packages" \
+		--dpkgopt="$IMAGE_DIR/dpkg-excludes"
+	entry_publish packages "$key"
+}
+
+# Apart from the packages, which take minutes, so that a template's own steps can be
+# worked on.
+base_build() {
+	local key
 	key=$(base_key)
 	BASE_ROOT=$CACHE/base/$key/root
 	[ ! -d "$BASE_ROOT" ] || return 0
-	packages=$(template_packages)
-	apt_announce "base root" '?essential' apt ${packages//,/ }
+	packages_build
 	entry_begin base
-	debootstrap_root "base root" "$ENTRY_TMP/root" apt "$packages" \
-		--dpkgopt="$IMAGE_DIR/dpkg-excludes"
-	run_long "base root, last steps" confined "$IMAGE_DIR/finish-base" "$ENTRY_TMP/root" \
-		"$(jq -r '.root // false' "$TEMPLATE_DIR/template.json")"
+	run_long "base root, copying" cp -a --reflink=auto "$PACKAGES_ROOT" "$ENTRY_TMP/root"
+	run_long "base root, last steps" confined "$IMAGE_DIR/finish-base" "$ENTRY_TMP/root" "$TEMPLATE_DIR"
 	entry_publish base "$key"
 }
