@@ -118,5 +118,7 @@ void link_reset(struct link_stream *st);
 /* n bytes given to data() were used up: the peer may send as many again. */
 void link_consume(struct link_stream *st, size_t n);
 struct link *link_of(struct link_stream *st);
+/* Client, from response() on: the response's content-length, -1 when it has none. */
+int64_t link_content_length(const struct link_stream *st);
 
 #endif

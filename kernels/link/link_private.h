@@ -93,6 +93,7 @@ struct link_stream {
 	char method[16];
 	char *path;
 	int status;
+	int64_t content_length; /* client: of the response; -1: it has none */
 	size_t header_bytes;
 
 	bool head_done; /* request announced, or final response seen */

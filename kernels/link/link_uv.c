@@ -26,7 +26,7 @@ struct link_uv {
 	uv_timer_t timer;
 	unsigned handles;
 	bool want_writable; /* a socket is watched for room */
-	bool absent;        /* a port has no peer */
+	bool absent;        /* a port has no peer: the last read said end of file */
 	bool closing, dead;
 	void (*lost)(struct link_uv *b, int err, void *arg);
 	void *arg;
@@ -90,7 +90,9 @@ static bool link_uv_read_some(struct link_uv *b)
 		link_uv_lose(b, -ECONNRESET);
 	else if (errno == EINTR)
 		return true;
-	else if (errno != EAGAIN)
+	else if (errno == EAGAIN)
+		b->absent = false;
+	else
 		link_uv_lose(b, -errno);
 	return false;
 }
@@ -127,6 +129,8 @@ static void link_uv_watch(struct link_uv *b, bool writable)
 
 static void link_uv_write(struct link_uv *b)
 {
+	if (b->absent)
+		return;
 	for (int i = 0; i < LINK_UV_ROUNDS; i++) {
 		const uint8_t *bytes;
 		size_t len = link_pending(b->l, &bytes);
@@ -140,7 +144,8 @@ static void link_uv_write(struct link_uv *b)
 		}
 		n = link_uv_write_some(b, bytes, len);
 		if (n < 0 && errno != EAGAIN) {
-			link_uv_lose(b, -errno);
+			/* A writer's name for what a reader calls reset. */
+			link_uv_lose(b, errno == EPIPE ? -ECONNRESET : -errno);
 			return;
 		}
 		if (n < 0) {
@@ -171,6 +176,17 @@ static void link_uv_turn(struct link_uv *b)
 		link_uv_tick(b);
 }
 
+/* libuv says EBADF for every error condition of a descriptor. */
+static int link_uv_error(const struct link_uv *b, int status)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (b->kind != LINK_UV_SOCKET || getsockopt(b->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
+		return status;
+	return err && err != EPIPE ? -err : -ECONNRESET;
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct link_uv *b = poll->data;
@@ -178,7 +194,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 	(void)events;
 	if (status < 0) {
-		link_uv_lose(b, status);
+		link_uv_lose(b, link_uv_error(b, status));
 		return;
 	}
 	if (b->kind == LINK_UV_PORT)

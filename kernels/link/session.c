@@ -45,6 +45,12 @@ static void response_header(struct link_stream *st, const uint8_t *name, size_t 
 	/* nghttp2 has checked that it is three digits. */
 	if (namelen == 7 && memcmp(name, ":status", 7) == 0 && len == 3)
 		st->status = (value[0] - '0') * 100 + (value[1] - '0') * 10 + (value[2] - '0');
+	/* 18 digits fit an int64_t; nghttp2 has checked that they are digits. */
+	if (namelen == 14 && memcmp(name, "content-length", 14) == 0 && len <= 18) {
+		st->content_length = 0;
+		for (size_t i = 0; i < len; i++)
+			st->content_length = st->content_length * 10 + (value[i] - '0');
+	}
 }
 
 static int on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, size_t namelen,

@@ -274,6 +274,11 @@ void link_consume(struct link_stream *st, size_t n)
 	link_leave(l);
 }
 
+int64_t link_content_length(const struct link_stream *st)
+{
+	return st->content_length;
+}
+
 struct link *link_of(struct link_stream *st)
 {
 	return st->l;

@@ -67,6 +67,13 @@ static void test_round_trips(void)
 			in[i] = draw() % 3 ? (uint8_t)draw() : 0;
 		round_trip(in, len);
 	}
+	/* Zeros about the ends of full blocks. */
+	for (size_t run = 250; run <= 260; run++) {
+		for (size_t at = 0; at < 4 * run; at++)
+			in[at] = at % run == run - 1 ? 0 : 7;
+		for (size_t len = 2 * run; len <= 4 * run; len++)
+			round_trip(in, len);
+	}
 	for (int kind = 0; kind < 3; kind++) {
 		for (size_t i = 0; i < sizeof(in); i++)
 			in[i] = kind == 0 ? 0 : kind == 1 ? 1 : (uint8_t)draw();
