@@ -29,6 +29,7 @@ struct link_stream *stream_new(struct link *l, int32_t id)
 		return NULL;
 	st->l = l;
 	st->id = id;
+	st->content_length = -1;
 	st->next = *bucket;
 	*bucket = st;
 	l->streams++;
