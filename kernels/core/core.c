@@ -110,6 +110,8 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 	err = capture_open(&c->capture, &c->iopub);
 	if (err)
 		return FAIL("cannot make the pipes of standard output: %s", strerror(-err));
+	/* C code's own lines keep their order with what Python writes. */
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	armed = true;
 	pthread_atfork(NULL, NULL, forked);
 	err = start_threads(c, &s, why, why_size);
@@ -123,7 +125,6 @@ void core_finish(struct core *c)
 {
 	struct request *r;
 
-	c->ops->shutdown(c->lang);
 	capture_drain(&c->capture);
 	control_stop(&c->control);
 	iopub_stop(&c->iopub, CORE_STOP_MS);

@@ -60,13 +60,14 @@ struct core {
 	int interrupt_fd; /* readable once an interrupt came while waiting for input */
 };
 
-/* Bind, start the threads, publish status starting. saved_stderr stays the
- * caller's. On failure a sentence is in why and nothing is left running. */
+/* Bind, start the threads, publish status starting. Descriptors 1 and 2 are the
+ * core's from here on. On failure a sentence is in why, and the process is of no more use. */
 int core_start(struct core *c, const struct connection *conn, const struct lang_ops *ops, void *lang,
 	       char *why, size_t why_size);
 /* Serve until shutdown_request or core_stop(). */
 void core_run(struct core *c);
-/* Deliver what is queued and end the threads. */
+/* Deliver what is queued, close the sockets and end the threads. The thread of
+ * core_run() only; c is of no more use afterwards. */
 void core_finish(struct core *c);
 
 /* ---- for the language, on any thread (publish) or the main thread ---- */

@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "core/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,7 +42,9 @@ static json_t *handle_execute(struct core *c, struct request *r)
 	if (!status)
 		return with_count(c, error_content("MemoryError", "no memory was left for the reply"));
 	c->execution_count = (int)json_integer_value(json_object_get(content, "execution_count"));
-	/* Text that was cut inside a character ends here. */
+	/* What C code printed and did not flush belongs to this cell too; text
+	 * that was cut inside a character ends here. */
+	fflush(stdout);
 	capture_set_parent(&c->capture, r->parent, silent);
 	if (!strcmp(status, "error") && !silent && request_bool(r, "stop_on_error", true))
 		core_abort_queued(c);
@@ -171,23 +174,31 @@ static void send_reply(struct core *c, const struct request *r, const char *type
 }
 
 /* After the reply to carrel_identity_request both sides sign with its key. */
-static void take_key(struct core *c, const struct request *r)
+static void take_key(struct core *c, const struct request *r, bool ok)
 {
 	const json_t *key = json_object_get(r->content, "key");
 	const char *text = json_string_value(key);
 	size_t len = json_string_length(key);
 
-	if (!text || len == 0)
+	if (!ok || !text || len == 0)
 		return;
 	if (wire_rekey(&c->signer, text, len) || control_rekey(&c->control, text, len) ||
 	    iopub_rekey(&c->iopub, text, len))
 		log_line("the new key cannot be used");
 }
 
+static bool is_ok(const json_t *content)
+{
+	const char *status = json_string_value(json_object_get(content, "status"));
+
+	return status && !strcmp(status, "ok");
+}
+
 void handlers_serve(struct core *c, struct request *r)
 {
 	const struct handler *h = find_handler(r->type);
 	json_t *content = NULL;
+	bool ok;
 
 	c->current = r;
 	iopub_put_status(&c->iopub, "busy", r->parent);
@@ -200,6 +211,7 @@ void handlers_serve(struct core *c, struct request *r)
 	if (core_is_child())
 		_exit(0);
 	capture_drain(&c->capture);
+	ok = is_ok(content);
 	if (h && h->reply) {
 		if (!content)
 			content = error_content("MemoryError", "no memory was left for the reply");
@@ -209,7 +221,7 @@ void handlers_serve(struct core *c, struct request *r)
 		json_decref(content);
 	}
 	if (h && h->handle == handle_identity)
-		take_key(c, r);
+		take_key(c, r, ok);
 	capture_drain(&c->capture);
 	iopub_put_status(&c->iopub, "idle", r->parent);
 	c->current = NULL;

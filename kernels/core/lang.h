@@ -23,8 +23,6 @@ struct lang_ops {
 	json_t *(*history)(void *lang, struct core *c, const struct request *r);
 	/* New randomness and environment; "status" ok or error as of a reply. */
 	json_t *(*identity)(void *lang, struct core *c, const struct request *r);
-	/* The process is about to end: run what the user asked to run then. */
-	void (*shutdown)(void *lang);
 };
 
 #endif

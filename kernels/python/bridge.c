@@ -190,7 +190,8 @@ static PyObject *publish(PyObject *self, PyObject *args)
 		json_decref(meta);
 		return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
 	}
-	if (wait_room() < 0 || copy_buffers(list, &buffers, &n) < 0) {
+	/* How a cell ended does not wait for its output. */
+	if ((strcmp(type, "error") && wait_room() < 0) || copy_buffers(list, &buffers, &n) < 0) {
 		json_decref(j);
 		json_decref(meta);
 		return NULL;
@@ -260,6 +261,23 @@ static PyObject *parent(PyObject *self, PyObject *none)
 	return str;
 }
 
+/* leave(): the process is about to end without the core's knowledge; deliver
+ * what was written. In the main thread only. */
+static PyObject *leave(PyObject *self, PyObject *none)
+{
+	struct core *c = core;
+
+	(void)self;
+	(void)none;
+	if (is_connected()) {
+		core = NULL;
+		Py_BEGIN_ALLOW_THREADS
+		core_finish(c);
+		Py_END_ALLOW_THREADS
+	}
+	Py_RETURN_NONE;
+}
+
 static PyObject *is_child(PyObject *self, PyObject *none)
 {
 	(void)self;
@@ -291,6 +309,7 @@ static PyMethodDef methods[] = {
 	{ "publish", publish, METH_VARARGS, "publish(type, content, metadata=None, buffers=None)" },
 	{ "input", input, METH_VARARGS, "input(prompt, password)" },
 	{ "parent", parent, METH_NOARGS, "header of the request that is served" },
+	{ "leave", leave, METH_NOARGS, "deliver all output; nothing can be published afterwards" },
 	{ "is_child", is_child, METH_NOARGS, "true in a process made by fork()" },
 	{ "reseed_tls", reseed_tls, METH_O, "reseed_tls(entropy)" },
 	{ NULL, NULL, 0, NULL },

@@ -10,6 +10,7 @@ import getpass
 import io
 import os
 import sys
+import threading
 
 import _carrel
 from IPython.core.error import StdinNotImplementedError
@@ -44,7 +45,19 @@ def _text(raw):
 def install():
     sys.stdout = sys.__stdout__ = _text(_Out())
     sys.stderr = sys.__stderr__ = _text(_Err())
+    # What was printed just before would be lost with the threads that send it.
+    os._exit = _exit
     sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")
+
+
+def _exit(status):
+    """Exit to the system with specified status, without normal exit processing."""
+    if threading.current_thread() is threading.main_thread() and not _carrel.is_child():
+        _carrel.leave()
+    os_exit(status)
+
+
+os_exit = os._exit
 
 
 class Questions:

@@ -9,6 +9,7 @@ import faulthandler
 import os
 import re
 import sys
+from pathlib import Path
 
 import carrel_identity
 import carrel_io
@@ -58,6 +59,8 @@ class Kernel:
         """In a process just forked from the prepared parent."""
         carrel_identity.reseed()
         self.environment.own_values(env)
+        self.shell.starting_dir = os.getcwd()
+        self.shell.history_manager.dir_hist[:] = [Path.cwd()]
 
     def identity(self, content):
         entropy = base64.b64decode(content.get("entropy") or "")

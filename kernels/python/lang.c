@@ -116,8 +116,8 @@ static void publish_error(struct core *c, const json_t *reply)
 		core_publish(c, "error", content, NULL, NULL, 0);
 }
 
-/* A client that does not read holds the cell here rather than its text in
- * memory; an interrupt lets it end at once. */
+/* A client that does not read holds a cell here rather than its text in memory.
+ * A failed or interrupted one ends at once. */
 static void wait_for_reader(struct core *c)
 {
 	bool room = false;
@@ -137,6 +137,7 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 {
 	struct python *py = lang;
 	json_t *reply;
+	int count;
 
 	if (!json_is_string(json_object_get(r->content, "code")))
 		return json_pack("{s:s, s:s, s:s, s:[], s:i}", "status", "error", "ename", "BadRequest", "evalue",
@@ -144,9 +145,10 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 				 c->execution_count);
 	PyEval_RestoreThread(py->state);
 	drop_signals();
-	if (!request_bool(r, "silent", false))
-		publish_input(c, r, current_count(py));
+	count = current_count(py);
 	core_interruptible(c, true);
+	if (!request_bool(r, "silent", false))
+		publish_input(c, r, count);
 	reply = call(py, "execute", r);
 	if (core_is_child())
 		return NULL;
@@ -154,15 +156,13 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 		reply = error_from_exception();
 		if (reply)
 			publish_error(c, reply);
+	} else if (!json_object_get(reply, "ename")) {
+		wait_for_reader(c);
 	}
-	wait_for_reader(c);
 	core_interruptible(c, false);
 	drop_signals();
-	if (reply)
-		json_object_set_new(reply, "execution_count",
-				    json_integer(json_is_integer(json_object_get(reply, "execution_count")) ?
-							 json_integer_value(json_object_get(reply, "execution_count")) :
-							 current_count(py)));
+	if (reply && !json_is_integer(json_object_get(reply, "execution_count")))
+		json_object_set_new(reply, "execution_count", json_integer(count));
 	py->state = PyEval_SaveThread();
 	return reply;
 }
@@ -219,18 +219,6 @@ static json_t *python_kernel_info(void *lang)
 	return info;
 }
 
-static void python_shutdown(void *lang)
-{
-	struct python *py = lang;
-	PyObject *result;
-
-	PyEval_RestoreThread(py->state);
-	result = PyObject_CallMethod(py->kernel, "shutdown", NULL);
-	Py_XDECREF(result);
-	PyErr_Clear();
-	py->state = PyEval_SaveThread();
-}
-
 const struct lang_ops python_lang_ops = {
 	.kernel_info = python_kernel_info,
 	.execute = python_execute,
@@ -239,5 +227,4 @@ const struct lang_ops python_lang_ops = {
 	.is_complete = python_is_complete,
 	.history = python_history,
 	.identity = python_identity,
-	.shutdown = python_shutdown,
 };

@@ -20,6 +20,18 @@ static void tell(int fd, const char *text)
 	close(fd);
 }
 
+/* What the user's code asked for at its end. */
+static void end_python(struct python *py)
+{
+	PyObject *none;
+
+	PyEval_RestoreThread(py->state);
+	none = PyObject_CallMethod(py->kernel, "shutdown", NULL);
+	Py_XDECREF(none);
+	PyErr_Clear();
+	py->state = PyEval_SaveThread();
+}
+
 void run_kernel(struct python *py, const struct connection *conn, int saved_stderr, int ready_fd)
 {
 	char why[400];
@@ -41,6 +53,7 @@ void run_kernel(struct python *py, const struct connection *conn, int saved_stde
 	bridge_set_core(&core);
 	tell(ready_fd, "ok");
 	core_run(&core);
+	end_python(py);
 	core_finish(&core);
 	/* Not through Py_Finalize: it waits for the user's threads and frees
 	 * hundreds of megabytes that the system takes back at once. */
