@@ -1,0 +1,113 @@
+#include "where.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+#define CONF_FILE "/etc/carrel/carrel.conf"
+
+static void take_line(char *line, const char *name, char *ret, size_t size)
+{
+	size_t len = strlen(name);
+	char *value;
+
+	if (strncmp(line, name, len) != 0)
+		return;
+	value = line + len + strspn(line + len, " \t");
+	if (*value != '=')
+		return;
+	value += 1 + strspn(value + 1, " \t\"'");
+	value[strcspn(value, " \t\"'\r\n")] = '\0';
+	snprintf(ret, size, "%s", value);
+}
+
+static void from_conf(struct where *w)
+{
+	const char *path = getenv("CARREL_CONF");
+	char line[1024];
+	FILE *file = fopen(path && *path ? path : CONF_FILE, "re");
+
+	if (!file)
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		take_line(line, "URL", w->url, sizeof(w->url));
+		take_line(line, "TOKEN", w->token, sizeof(w->token));
+	}
+	fclose(file);
+}
+
+/* The first line of a file; a negative errno without it. */
+static int first_line(const char *dir, const char *name, char *ret, size_t size)
+{
+	char path[4096];
+	FILE *file;
+	int err = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	if (!fgets(ret, (int)size, file))
+		err = -ENODATA;
+	fclose(file);
+	ret[err ? 0 : strcspn(ret, "\r\n")] = '\0';
+	return err;
+}
+
+static int from_state(struct where *w, bool want_token)
+{
+	const char *state = getenv("STATE");
+	int err;
+
+	if (!state || !*state)
+		state = "./state";
+	if (first_line(state, "url", w->url, sizeof(w->url)) < 0 || !want_token)
+		return EXIT_OK;
+	err = first_line(state, "token", w->token, sizeof(w->token));
+	if (err == -EACCES || err == -EPERM)
+		return complain(EXIT_FAILED,
+				"%s/token may only be read by who started the appliance: use sudo, or set CARREL_TOKEN.", state);
+	return EXIT_OK;
+}
+
+/* What the environment leaves open. The key of one appliance is never sent to another. */
+static int from_files(struct where *w)
+{
+	struct where file = { "", "" };
+	int code = EXIT_OK;
+
+	from_conf(&file);
+	if (!file.url[0])
+		code = from_state(&file, !w->token[0]);
+	if (!w->url[0])
+		snprintf(w->url, sizeof(w->url), "%s", file.url);
+	if (!w->token[0] && strcmp(w->url, file.url) == 0)
+		snprintf(w->token, sizeof(w->token), "%s", file.token);
+	return code;
+}
+
+int where_find(struct where *ret)
+{
+	const char *url = getenv("CARREL_URL"), *token = getenv("CARREL_TOKEN");
+	struct where w = { "", "" };
+	int code = EXIT_OK;
+
+	snprintf(w.url, sizeof(w.url), "%s", url ? url : "");
+	snprintf(w.token, sizeof(w.token), "%s", token ? token : "");
+	if (!w.url[0] || !w.token[0])
+		code = from_files(&w);
+	if (code)
+		return code;
+	if (!w.url[0])
+		return complain(EXIT_UNREACHABLE, "No appliance is known here: start one with `make run` and call this from the "
+						  "same directory, or set CARREL_URL and CARREL_TOKEN.");
+	if (!w.token[0])
+		return complain(EXIT_FAILED, "There is no key for %s: set CARREL_TOKEN to one of yours.", w.url);
+	for (size_t len = strlen(w.url); len > 0 && w.url[len - 1] == '/'; len--)
+		w.url[len - 1] = '\0';
+	*ret = w;
+	return EXIT_OK;
+}
