@@ -100,14 +100,14 @@ static void request_handle(struct spawn *s, struct client *c, const struct spawn
 		files_by_number(request, received, fds);
 		err = request_check_files(request, fds, reply.message);
 	}
-	if (n >= offsetof(struct spawn_request, id)) {
+	if (n == sizeof(*request)) {
 		reply.verb = request->verb;
 		reply.serial = request->serial;
+		if (request_id_valid(request->id, sizeof(request->id)))
+			memcpy(reply.id, request->id, sizeof(reply.id));
 	}
-	if (!err) {
-		memcpy(reply.id, request->id, sizeof(reply.id));
+	if (!err)
 		err = request_run(s, c, request, fds, &reply);
-	}
 	if (err > 0)
 		return;
 	if (err < 0 && !reply.message[0])

@@ -20,22 +20,16 @@ static void raise_nofile(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Installations on one host differ by their runtime directory (FNV-1a). */
-static void base_name(int run_fd, const char *run_dir, char *ret, size_t size)
+/* Installations on one host differ by their runtime directory, whatever path
+ * each sees it under. */
+static int base_name(int run_fd, char *ret, size_t size)
 {
-	char link[32], path[4096];
-	uint64_t hash = 0xcbf29ce484222325u;
-	ssize_t n;
+	struct stat st;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", run_fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n > 0)
-		path[n] = '\0';
-	else
-		snprintf(path, sizeof(path), "%s", run_dir);
-	for (const char *p = path; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
-	snprintf(ret, size, "carrel-%08x", (unsigned)(hash ^ hash >> 32));
+	if (fstat(run_fd, &st) != 0)
+		return -errno;
+	snprintf(ret, size, "carrel-%llx-%llx", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	return 0;
 }
 
 static int fail(const char *message)
@@ -54,7 +48,7 @@ static void end(struct spawn *s)
 int main(int argc, char **argv)
 {
 	static struct spawn s = { .run_fd = -1 };
-	char message[512], name[CGROUP_NAME_MAX];
+	char message[512] = "cannot stat the runtime directory.", name[CGROUP_NAME_MAX];
 
 	umask(022);
 	if (options_parse(&s.options, argc, argv) != 0)
@@ -69,8 +63,8 @@ int main(int argc, char **argv)
 		return fail(message);
 	if (flock(s.run_fd, LOCK_EX | LOCK_NB) != 0)
 		return fail("another carrel-spawn serves this runtime directory.");
-	base_name(s.run_fd, s.options.run_dir, name, sizeof(name));
-	if (cgroup_base_open(&s.base, name, message, sizeof(message)) != 0)
+	if (base_name(s.run_fd, name, sizeof(name)) != 0 ||
+	    cgroup_base_open(&s.base, name, message, sizeof(message)) != 0)
 		return fail(message);
 	if (loop_open(&s, message, sizeof(message)) != 0)
 		return fail(message);

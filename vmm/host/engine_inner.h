@@ -1,0 +1,81 @@
+/* Shared by the files of vmm/host; not for others. */
+#ifndef CARREL_ENGINE_INNER_H
+#define CARREL_ENGINE_INNER_H
+
+#include <stdbool.h>
+
+#include "qmp.h"
+#include "spawn_link.h"
+#include "vmm/engine.h"
+
+enum {
+	/* What QEMU's main loop and disk threads may use beside the vCPUs, in
+	 * thousandths of a CPU: without it a busy guest starves its own devices. */
+	ENGINE_LOOP_CPU_MILLI = 200,
+	/* QEMU itself, its stacks, firmware and page tables: measured 45-60 MiB. */
+	ENGINE_QEMU_MB = 64,
+	/* From carrel-spawn's answer to a running machine. Measured 0.2 s. */
+	VM_START_MS = 60 * 1000,
+	/* Between the loss of the monitor and carrel-spawn's word that it ended. */
+	VM_LOST_MS = 3 * 1000,
+	VM_SAVE_MS = 120 * 1000,
+	VM_PATH_MAX = 108, /* of a unix socket */
+};
+
+enum vm_state {
+	VM_STARTING, /* carrel-spawn was asked */
+	VM_OPENING,  /* monitor connection, then for a clone: the device state */
+	VM_UP,
+	VM_ENDED,
+};
+
+enum vm_task { TASK_NONE, TASK_PAUSE, TASK_RESUME, TASK_SAVE };
+
+struct vm {
+	struct vm *next;
+	struct engine *engine;
+	char id[SPAWN_ID_MAX];
+	enum vm_mode mode;
+	enum vm_state state;
+	bool adopted;
+	const struct vm_ops *ops;
+	void *arg;
+	struct qmp *qmp;
+	uv_timer_t timer;
+	enum vm_task task;
+	bool stopping, stop_sent;
+	char reason[SPAWN_REASON_MAX];       /* of stop() */
+	char message[SPAWN_MESSAGE_MAX];     /* the first thing that went wrong */
+	bool deadline_late;                  /* to be sent once it may be */
+	uint64_t deadline_boottime_ns;
+	int state_fd; /* TASK_SAVE; own, -1: none */
+	char agent_path[VM_PATH_MAX], qmp_path[VM_PATH_MAX];
+};
+
+struct engine {
+	uv_loop_t *loop;
+	const struct engine_ops *ops;
+	const char *run_dir;
+	struct spawn_link *link;
+	struct vm *vms;
+};
+
+/* qemu.c */
+extern const struct engine_ops engine_tcg, engine_kvm;
+void vm_reply(struct vm *vm, const struct spawn_reply *reply);
+void vm_link_connected(struct vm *vm);
+void vm_send(struct vm *vm, uint32_t verb);
+/* The one way to ended(); vm may be freed by it. */
+void vm_end(struct vm *vm, const char *reason, const char *message);
+/* Asks carrel-spawn to end it for a fault that this side found. */
+void vm_abort(struct vm *vm, const char *reason, const char *message);
+/* vm_monitor.c */
+void vm_monitor_open(struct vm *vm);
+int vm_task_start(struct vm *vm, enum vm_task task);
+void vm_timer_start(struct vm *vm, uint64_t ms);
+void vm_task_finish(struct vm *vm, int err, const char *message);
+/* qemu_program.c: the path of QEMU's program, NULL when there is none. */
+const char *qemu_program_path(void);
+int qemu_program_version(char *ret, unsigned size);
+
+#endif

@@ -1,0 +1,35 @@
+#include "log_tail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int log_tail_line(const char *run_dir, const char *id, const char *file, char *ret, size_t size)
+{
+	char path[512], span[1024];
+	size_t used = 0;
+	struct stat st;
+	ssize_t n, start;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s/%s", run_dir, id, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	n = fstat(fd, &st) != 0 ? -1
+				: pread(fd, span, sizeof(span),
+					st.st_size > (off_t)sizeof(span) ? st.st_size - (off_t)sizeof(span) : 0);
+	close(fd);
+	if (n < 0)
+		return -EIO;
+	while (n > 0 && (span[n - 1] == '\n' || span[n - 1] == '\r'))
+		n--;
+	for (start = n; start > 0 && span[start - 1] != '\n'; start--)
+		;
+	for (; start < n && used < size - 1; start++)
+		ret[used++] = span[start] >= ' ' && span[start] <= '~' ? span[start] : '?';
+	ret[used] = '\0';
+	return 0;
+}
