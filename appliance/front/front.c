@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "request.h"
+#include "respond.h"
 
 enum {
 	/* Connections that may wait for a thread; past it nginx answers 502. */
@@ -82,7 +83,7 @@ static void worker_hold(struct worker *w, int fd)
 	w->fd = fd;
 	/* A connection accepted while the stop went through the workers. */
 	if (fd >= 0 && w->lane->stream && atomic_load(&w->lane->front->stopping))
-		shutdown(fd, SHUT_RDWR);
+		connection_cut(fd);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -90,7 +91,7 @@ static void worker_cut(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
 	if (w->fd >= 0)
-		shutdown(w->fd, SHUT_RDWR);
+		connection_cut(w->fd);
 	pthread_mutex_unlock(&w->lock);
 }
 

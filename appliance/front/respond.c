@@ -9,6 +9,9 @@
 
 #include "decode.h"
 
+/* Above the kernel's default of 208 KiB, within what it allows without privilege. */
+enum { CUT_SNDBUF = 208 * 1024 };
+
 static const char *status_text(int status)
 {
 	static const struct {
@@ -124,8 +127,23 @@ void respond_fault(struct request *r, const struct fault *f, const char *extra)
 	free(text);
 }
 
+/* nginx takes the end of a FastCGI connection without its end record for a
+ * complete answer; only a record that is none makes it break the client's
+ * connection. It lands between two records, because libfcgi writes each (8 KiB
+ * at most) by one write(), which a unix socket takes whole or not at all. A
+ * stalled reader has filled the socket: the larger buffer makes room for it. */
+void connection_cut(int fd)
+{
+	static const char no_record[8] = { 0 };
+	int room = CUT_SNDBUF;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	send(fd, no_record, sizeof(no_record), MSG_DONTWAIT | MSG_NOSIGNAL);
+	shutdown(fd, SHUT_RDWR);
+}
+
 void respond_cut(struct request *r)
 {
 	r->head_sent = true;
-	shutdown(r->fcgi->ipcFd, SHUT_RDWR);
+	connection_cut(r->fcgi->ipcFd);
 }

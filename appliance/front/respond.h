@@ -23,7 +23,9 @@ int respond_json(struct request *r, int status, json_t *body, struct fault *f);
 int respond_empty(struct request *r, int status);
 /* Before the head: the error as JSON; after it: cuts the connection. */
 void respond_fault(struct request *r, const struct fault *f, const char *extra);
-/* Ends the connection without the end that FastCGI would send. */
+/* Ends the connection so that nginx breaks its client's as well. */
 void respond_cut(struct request *r);
+/* The same for any worker's connection, from any thread. */
+void connection_cut(int fd);
 
 #endif

@@ -120,7 +120,8 @@ int core_file_get(struct core *c, const char *owner, const char *sandbox_id, con
 	t = file ? transfer_new(c, path) : NULL;
 	if (t) {
 		t->bytes = malloc(file->len + 1);
-		memcpy(t->bytes, file->bytes, file->len);
+		if (file->len > 0)
+			memcpy(t->bytes, file->bytes, file->len);
 		t->len = file->len;
 	}
 	pthread_mutex_unlock(&c->lock);
