@@ -34,14 +34,24 @@ initrd_make() {
 	rm -r "$stage"
 }
 
+# OpenSSL's is four times faster than coreutils' on a CPU with instructions for it.
+file_sha256() { openssl dgst -sha256 -r "$1" | cut -d' ' -f1; }
+
+# file_json NAME HASH: one entry of the manifest's files.
+file_json() {
+	jq -n --arg name "$1" --argjson size "$(stat -c %s "$ENTRY_TMP/$1")" --arg sha256 "$2" \
+		'{($name): ({size: $size} + if $sha256 == "" then {} else {sha256: $sha256} end)}'
+}
+
+# The scratch disk has no hash: it is a gigabyte of holes, empty by construction, and what
+# a snapshot binds is its own copy of it.
 manifest_print() {
-	local files=() name
-	for name in rootfs.ext4 scratch.ext4 vmlinux initrd; do
-		files+=("$(jq -n --arg name "$name" --argjson size "$(stat -c %s "$ENTRY_TMP/$name")" \
-			--arg sha256 "$(sha256sum <"$ENTRY_TMP/$name" | cut -d' ' -f1)" \
-			'{($name): {size: $size, sha256: $sha256}}')")
-	done
-	printf '%s\n' "${files[@]}" | jq -s --tab --arg template "$TEMPLATE_NAME" --arg hash "$1" \
+	{
+		for name in rootfs.ext4 vmlinux initrd; do
+			file_json "$name" "$(file_sha256 "$ENTRY_TMP/$name")"
+		done
+		file_json scratch.ext4 ''
+	} | jq -s --tab --arg template "$TEMPLATE_NAME" --arg hash "$1" \
 		--arg built_at "$(date -u +%Y-%m-%dT%H:%M:%S.000Z)" --arg kernel "$(cat "$KERNEL/version")" \
 		--argjson packages "$(grep -c '^Package:' "$BASE_ROOT/var/lib/dpkg/status")" \
 		'{template: $template, hash: $hash, built_at: $built_at, kernel: $kernel,
