@@ -70,8 +70,11 @@ const struct verb verb_cp = {
 	.name = "cp",
 	.usage = "[--json] SOURCE DESTINATION",
 	.help = "copy a file into or out of a sandbox\n\n"
-		"One side is ID:PATH. Paths there are absolute or begin at /home/user; a directory, or a PATH that\n"
-		"ends in /, takes the file's own name. - is stdin or stdout. A local name with a colon: ./a:b.\n\n"
-		"  carrel cp data.csv ID:          carrel cp ID:plot.png .          carrel cp ID:log.txt - | less",
+		"One side is ID:PATH. Paths there are absolute or begin at /home/user; a directory, or a "
+		"PATH that\n"
+		"ends in /, takes the file's own name. - is stdin or stdout. A local name with a colon: "
+		"./a:b.\n\n"
+		"  carrel cp data.csv ID:          carrel cp ID:plot.png .          carrel cp ID:log.txt - | "
+		"less",
 	.run = run,
 };

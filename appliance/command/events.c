@@ -85,9 +85,8 @@ static void show_error(struct events *e, json_t *event)
 	const char *name = text_of(event, "name"), *value = text_of(event, "value");
 	size_t i;
 
-	json_array_foreach(traceback, i, line)
-		if (json_is_string(line))
-			print_line(e, json_string_value(line));
+	json_array_foreach(traceback, i, line) if (json_is_string(line))
+		print_line(e, json_string_value(line));
 	if (json_is_string(traceback) && json_string_length(traceback) > 0)
 		print_line(e, json_string_value(traceback));
 	else if (json_array_size(traceback) == 0)
@@ -98,11 +97,8 @@ static const struct {
 	const char *mime, *suffix;
 	bool text;
 } pictures[] = {
-	{ "image/png", "png", false },
-	{ "image/jpeg", "jpg", false },
-	{ "image/gif", "gif", false },
-	{ "image/svg+xml", "svg", true },
-	{ "application/pdf", "pdf", false },
+	{ "image/png", "png", false },    { "image/jpeg", "jpg", false },      { "image/gif", "gif", false },
+	{ "image/svg+xml", "svg", true }, { "application/pdf", "pdf", false },
 };
 
 static void save_picture(struct events *e, const char *data, const char *suffix, bool is_text)
@@ -117,7 +113,8 @@ static void save_picture(struct events *e, const char *data, const char *suffix,
 	if (file && fwrite(bytes, 1, len, file) == len && fclose(file) == 0)
 		fprintf(stderr, "[picture: %s]\n", path);
 	else
-		complain(EXIT_FAILED, "%s was not saved: %s.", path, bytes ? strerror(errno) : "it is not base64");
+		complain(EXIT_FAILED, "%s was not saved: %s.", path,
+			 bytes ? strerror(errno) : "it is not base64");
 	free(bytes);
 }
 
@@ -134,8 +131,9 @@ static bool show_picture(struct events *e, json_t *data)
 		if (e->images)
 			save_picture(e, picture, pictures[i].suffix, pictures[i].text);
 		else
-			fprintf(stderr, "[picture %u: %s, %zu bytes; --images DIR saves it]\n", e->image_count,
-				pictures[i].mime, pictures[i].text ? strlen(picture) : strlen(picture) / 4 * 3);
+			fprintf(stderr, "[picture %u: %s, %zu bytes; --images DIR saves it]\n",
+				e->image_count, pictures[i].mime,
+				pictures[i].text ? strlen(picture) : strlen(picture) / 4 * 3);
 		return true;
 	}
 	return false;
@@ -155,8 +153,7 @@ static int show_bundle(struct events *e, json_t *event)
 			return -1;
 		return put(e, stdout, "\n", 1);
 	}
-	json_object_foreach(data, mime, value)
-		fprintf(stderr, "[%s, not shown here]\n", mime);
+	json_object_foreach(data, mime, value) fprintf(stderr, "[%s, not shown here]\n", mime);
 	return 0;
 }
 
@@ -197,17 +194,19 @@ static void take_end(struct events *e, json_t *event)
 	e->ended = true;
 	if (!status && reason && strcmp(reason, "timeout") == 0)
 		status = "timeout";
-	e->code = status && strcmp(status, "timeout") == 0 ? EXIT_TIMEOUT : code_of_end(status, exit_code, signal);
+	e->code = status && strcmp(status, "timeout") == 0 ? EXIT_TIMEOUT
+							   : code_of_end(status, exit_code, signal);
 	if (status && strcmp(status, "timeout") == 0)
 		snprintf(e->how, sizeof(e->how), "It ran out of time and was stopped.");
 	else if (status && strcmp(status, "died") == 0)
 		snprintf(e->how, sizeof(e->how), "It died%s%s%s%s.", reason ? ": " : "", reason ? reason : "",
 			 signal ? ", signal " : "", signal ? signal : "");
 	else if (status && strcmp(status, "cancelled") == 0)
-		snprintf(e->how, sizeof(e->how), "It was cancelled%s%s.", reason ? ": " : "", reason ? reason : "");
+		snprintf(e->how, sizeof(e->how), "It was cancelled%s%s.", reason ? ": " : "",
+			 reason ? reason : "");
 	else if (signal || reason)
-		snprintf(e->how, sizeof(e->how), "It ended%s%s%s%s.", reason ? ": " : "", reason ? reason : "",
-			 signal ? ", by signal " : "", signal ? signal : "");
+		snprintf(e->how, sizeof(e->how), "It ended%s%s%s%s.", reason ? ": " : "",
+			 reason ? reason : "", signal ? ", by signal " : "", signal ? signal : "");
 }
 
 /* Its id is wanted as soon as it is known: for Ctrl-C, and to come back to it. */

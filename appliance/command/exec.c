@@ -48,9 +48,11 @@ static int add_input(struct exec *x)
 	if (ferror(stdin))
 		code = complain(EXIT_FAILED, "Reading stdin failed: %s.", strerror(errno));
 	else if (len > HTTP_BODY_MAX)
-		code = complain(EXIT_FAILED, "stdin may be 1 MiB at most: carrel cp - ID:FILE, then read FILE there.");
+		code = complain(EXIT_FAILED,
+				"stdin may be 1 MiB at most: carrel cp - ID:FILE, then read FILE there.");
 	else if (json_object_set_new(x->body, "stdin", json_stringn(text, len)) < 0)
-		code = complain(EXIT_FAILED, "stdin may only be UTF-8 text: carrel cp - ID:FILE, then read FILE there.");
+		code = complain(EXIT_FAILED,
+				"stdin may only be UTF-8 text: carrel cp - ID:FILE, then read FILE there.");
 	free(text);
 	return code;
 }
@@ -77,8 +79,9 @@ static int take_options(struct exec *x, int argc, char **argv)
 
 	while (code == EXIT_OK && (opt = getopt_long(argc, argv, "+in", options, NULL)) != -1) {
 		if (opt == 'w')
-			code = json_object_set_new(x->body, "cwd", json_string(optarg)) < 0 ?
-				       misused(x->command, "\"%s\" is not UTF-8", optarg) : EXIT_OK;
+			code = json_object_set_new(x->body, "cwd", json_string(optarg)) < 0
+				       ? misused(x->command, "\"%s\" is not UTF-8", optarg)
+				       : EXIT_OK;
 		else if (opt == 'v')
 			code = env_option(x->command, optarg, x->env);
 		else if (opt == 'o')
@@ -156,7 +159,8 @@ const struct verb verb_exec = {
 	.name = "exec",
 	.usage = "[-n] [--cwd DIR] [--env N=V]… [--timeout S] [--json] ID -- PROGRAM [ARGUMENT]…",
 	.help = "run a program in a sandbox\n\n"
-		"stdin is passed on when it is a file or a pipe (read to its end first; UTF-8, 1 MiB at most); -n: not.\n"
+		"stdin is passed on when it is a file or a pipe (read to its end first; UTF-8, at most\n"
+		"1 MiB); -n: not.\n"
 		"The exit code is the program's; 124 after the time-out, 128 + N after a death by signal N.\n"
 		"Ctrl-C ends the program.",
 	.run = run,

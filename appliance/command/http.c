@@ -69,7 +69,8 @@ static size_t on_upload(char *buf, size_t size, size_t count, void *arg)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return n;
-	snprintf(t->reply->message, sizeof(t->reply->message), "Reading the file failed: %s.", strerror(errno));
+	snprintf(t->reply->message, sizeof(t->reply->message), "Reading the file failed: %s.",
+		 strerror(errno));
 	return CURL_READFUNC_ABORT;
 }
 
@@ -85,7 +86,8 @@ static bool is_loopback(const char *url)
 	const char *host = strstr(url, "://");
 
 	host = host ? host + 3 : url;
-	return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 || strncasecmp(host, "localhost", 9) == 0;
+	return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
+	       strncasecmp(host, "localhost", 9) == 0;
 }
 
 static void add_header(struct transfer *t, const char *line)
@@ -145,7 +147,8 @@ static int set_up(struct http *h, struct transfer *t)
 	curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
 	curl_easy_setopt(t->curl, CURLOPT_PRIVATE, t);
-	/* A stream is never silent for long; everything else that is (a slow file, a boot) may take its time. */
+	/* A stream is never silent for long; everything else that is (a slow file, a boot) may take its time.
+	 */
 	if (t->rq->interrupt && !t->rq->upload) {
 		curl_easy_setopt(t->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
 		curl_easy_setopt(t->curl, CURLOPT_LOW_SPEED_TIME, (long)HTTP_SILENT_S);
@@ -219,7 +222,8 @@ static void parse_error(struct transfer *t)
 		snprintf(t->reply->message, sizeof(t->reply->message), "%s", message);
 	else
 		snprintf(t->reply->message, sizeof(t->reply->message),
-			 "%.400s answered with status %ld: is it a Carrel appliance?", t->rq->path, t->reply->status);
+			 "%.400s answered with status %ld: is it a Carrel appliance?", t->rq->path,
+			 t->reply->status);
 	json_decref(error);
 }
 
@@ -242,10 +246,12 @@ static int judge(struct http *h, struct transfer *t)
 	reply->unreachable = reply->status == 0;
 	if (reply->unreachable)
 		snprintf(reply->message, sizeof(reply->message),
-			 "The appliance at %s does not answer (%s): start it with `make run`, or set CARREL_URL to where it runs.",
+			 "The appliance at %s does not answer (%s): start it with `make run`, or set "
+			 "CARREL_URL to where it runs.",
 			 h->where.url, t->detail[0] ? t->detail : curl_easy_strerror(t->result));
 	else
-		snprintf(reply->message, sizeof(reply->message), "The connection broke before the answer was complete (%s).",
+		snprintf(reply->message, sizeof(reply->message),
+			 "The connection broke before the answer was complete (%s).",
 			 t->detail[0] ? t->detail : curl_easy_strerror(t->result));
 	return -1;
 }
@@ -262,8 +268,9 @@ int http_do(struct http *h, const struct request *rq, struct reply *ret)
 	}
 	if (!t || set_up(h, t) < 0)
 		snprintf(reply.message, sizeof(reply.message),
-			 t && t->body ? "A request may carry 1 MiB at most: send larger things with carrel cp." :
-					"Out of memory.");
+			 t && t->body
+				 ? "A request may carry 1 MiB at most: send larger things with carrel cp."
+				 : "Out of memory.");
 	else
 		perform(h, t);
 	if (t && t->done)
@@ -307,15 +314,17 @@ int http_json(struct http *h, const char *method, const char *path, json_t *body
 	      struct reply *reply)
 {
 	struct buffer buffer = { 0 };
-	struct request rq = { .method = method, .path = path, .body = body, .sink = to_buffer, .arg = &buffer };
+	struct request rq = {
+		.method = method, .path = path, .body = body, .sink = to_buffer, .arg = &buffer
+	};
 	json_t *json = NULL;
 	int got = http_do(h, &rq, reply);
 
 	if (got == 0 && buffer.len > 0) {
 		json = json_loadb(buffer.bytes, buffer.len, JSON_ALLOW_NUL, NULL);
 		if (!json) {
-			snprintf(reply->message, sizeof(reply->message), "The answer is not JSON: is %s a Carrel appliance?",
-				 h->where.url);
+			snprintf(reply->message, sizeof(reply->message),
+				 "The answer is not JSON: is %s a Carrel appliance?", h->where.url);
 			got = -1;
 		}
 	}

@@ -73,14 +73,17 @@ static void print_table(json_t *rows)
 
 	table_init(&t, 7);
 	table_row(&t, "ID", "STATE", "ENGINE", "TEMPLATE", "STARTED", "CREATED", "LEFT");
-	json_array_foreach(rows, i, row) {
+	json_array_foreach(rows, i, row)
+	{
 		const char *state = text_of(row, "state"), *reason = text_of(row, "end_reason");
 		char buf[32], created[20] = "";
 
-		snprintf(created, sizeof(created), "%s", text_of(row, "created_at") ? text_of(row, "created_at") : "");
+		snprintf(created, sizeof(created), "%s",
+			 text_of(row, "created_at") ? text_of(row, "created_at") : "");
 		created[strcspn(created, "T")] = created[0] ? ' ' : '\0';
 		table_row(&t, text_of(row, "id"), state, text_of(row, "engine"), text_of(row, "template"),
-			  text_of(row, "started"), created, reason ? reason : left(text_of(row, "deadline"), buf));
+			  text_of(row, "started"), created,
+			  reason ? reason : left(text_of(row, "deadline"), buf));
 	}
 	table_print(&t);
 	table_free(&t);

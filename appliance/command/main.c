@@ -50,7 +50,8 @@ int complain_reply(const struct command *c, int code, const struct reply *reply)
 		code = EXIT_UNREACHABLE;
 	if (!c->json)
 		return complain(code, "%s", reply->message);
-	error = json_pack("{s:s, s:s}", "code", reply->code[0] ? reply->code : "no_answer", "message", reply->message);
+	error = json_pack("{s:s, s:s}", "code", reply->code[0] ? reply->code : "no_answer", "message",
+			  reply->message);
 	text = json_dumps(error, JSON_COMPACT | JSON_ENSURE_ASCII);
 	fflush(stdout);
 	fprintf(stderr, "%s\n", text ? text : "{}");
@@ -67,7 +68,8 @@ int number_option(const struct command *c, const char *name, const char *text, l
 	errno = 0;
 	number = strtol(text, &end, 10);
 	if (errno || end == text || *end || number < low || number > high)
-		return misused(c, "%s takes a whole number from %ld to %ld, not \"%s\"", name, low, high, text);
+		return misused(c, "%s takes a whole number from %ld to %ld, not \"%s\"", name, low, high,
+			       text);
 	*ret = number;
 	return EXIT_OK;
 }
@@ -109,11 +111,15 @@ static void print_help(FILE *to)
 {
 	fputs("usage: carrel [--json] VERB …\n\n", to);
 	for (int i = 0; i < VERBS; i++)
-		fprintf(to, "  %-6s %.*s\n", verbs[i]->name, (int)strcspn(verbs[i]->help, "\n"), verbs[i]->help);
-	fputs("\ncarrel VERB --help says more. The appliance is found by CARREL_URL and CARREL_TOKEN, else by\n"
-	      "/etc/carrel/carrel.conf (lines URL=… and TOKEN=…; CARREL_CONF names another file), else by the\n"
+		fprintf(to, "  %-6s %.*s\n", verbs[i]->name, (int)strcspn(verbs[i]->help, "\n"),
+			verbs[i]->help);
+	fputs("\ncarrel VERB --help says more. The appliance is found by CARREL_URL and CARREL_TOKEN, else "
+	      "by\n"
+	      "/etc/carrel/carrel.conf (lines URL=… and TOKEN=…; CARREL_CONF names another file), else by "
+	      "the\n"
 	      "directory STATE (./state) of a local `make run`.\n"
-	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no appliance; run and exec give that of the code.\n",
+	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no appliance; run and exec give that of the "
+	      "code.\n",
 	      to);
 }
 

@@ -42,14 +42,19 @@ static char *inside(const char *remote, const char *local)
 	size_t len = strlen(remote);
 	char *path = NULL;
 
-	if (asprintf(&path, "%s%s%s", remote, len > 0 && remote[len - 1] != '/' ? "/" : "", base_name(local)) < 0)
+	if (asprintf(&path, "%s%s%s", remote, len > 0 && remote[len - 1] != '/' ? "/" : "",
+		     base_name(local)) < 0)
 		return NULL;
 	return path;
 }
 
-static int put_once(struct command *c, const char *id, int fd, int64_t size, const char *remote, struct reply *reply)
+static int put_once(struct command *c, const char *id, int fd, int64_t size, const char *remote,
+		    struct reply *reply)
 {
-	struct request rq = { .method = "PUT", .upload = true, .upload_fd = fd, .upload_size = size,
+	struct request rq = { .method = "PUT",
+			      .upload = true,
+			      .upload_fd = fd,
+			      .upload_size = size,
 			      .interrupt = stop_at_signal };
 	char *path = files_path(id, remote);
 	int got = -1;
@@ -64,7 +69,8 @@ static int put_once(struct command *c, const char *id, int fd, int64_t size, con
 	return got;
 }
 
-static int put_fd(struct command *c, const char *id, int fd, const char *local, const char *remote, int64_t *ret_size)
+static int put_fd(struct command *c, const char *id, int fd, const char *local, const char *remote,
+		  int64_t *ret_size)
 {
 	struct reply reply;
 	struct stat st;
@@ -75,7 +81,8 @@ static int put_fd(struct command *c, const char *id, int fd, const char *local, 
 	if (fstat(fd, &st) < 0)
 		return complain(EXIT_FAILED, "%s: %s.", local, strerror(errno));
 	if (S_ISDIR(st.st_mode))
-		return complain(EXIT_FAILED, "%s is a directory: copy its files, or pack it with tar.", local);
+		return complain(EXIT_FAILED, "%s is a directory: copy its files, or pack it with tar.",
+				local);
 	size = S_ISREG(st.st_mode) ? st.st_size - lseek(fd, 0, SEEK_CUR) : -1;
 	got = put_once(c, id, fd, size, remote, &reply);
 	if (got < 0 && size >= 0 && strcmp(reply.code, "is_a_directory") == 0) {
@@ -137,7 +144,8 @@ static int on_bytes(const char *bytes, size_t len, void *arg)
 	return 0;
 }
 
-static int get_fd(struct command *c, const char *id, const char *remote, int fd, const char *local, int64_t *ret_size)
+static int get_fd(struct command *c, const char *id, const char *remote, int fd, const char *local,
+		  int64_t *ret_size)
 {
 	struct download d = { .fd = fd };
 	struct request rq = { .method = "GET", .sink = on_bytes, .interrupt = stop_at_signal, .arg = &d };
@@ -161,7 +169,8 @@ static int get_fd(struct command *c, const char *id, const char *remote, int fd,
 	return EXIT_OK;
 }
 
-static int get_file(struct command *c, const char *id, const char *remote, const char *local, int64_t *ret_size)
+static int get_file(struct command *c, const char *id, const char *remote, const char *local,
+		    int64_t *ret_size)
 {
 	char *temp = NULL;
 	mode_t mask = umask(0);

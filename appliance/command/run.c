@@ -42,7 +42,8 @@ struct run {
 };
 
 /* "PATH" or "PATH:OTHER"; a local file of the whole name wins. */
-static int file_arg(struct run *r, const char *text, bool local_first, struct file_arg *files, unsigned *count)
+static int file_arg(struct run *r, const char *text, bool local_first, struct file_arg *files,
+		    unsigned *count)
 {
 	const char *colon = strrchr(text, ':');
 	struct file_arg file = { 0 };
@@ -110,7 +111,7 @@ static int take_options(struct run *r, int argc, char **argv)
 		{ "timeout", required_argument, NULL, 'o' },  { "sandbox", required_argument, NULL, 's' },
 		{ "images", required_argument, NULL, 'i' },   { "env", required_argument, NULL, 'v' },
 		{ "language", required_argument, NULL, 'l' }, { "keep", no_argument, NULL, 'k' },
-		{ "json", no_argument, NULL, 'j' },	      { 0 }
+		{ "json", no_argument, NULL, 'j' },           { 0 }
 	};
 	int opt, code = EXIT_OK;
 
@@ -124,7 +125,8 @@ static int take_options(struct run *r, int argc, char **argv)
 	if (!r->file && !r->code_arg)
 		return misused(r->command, "what code? FILE, - for stdin, or -c CODE");
 	if (r->sandbox && (r->engine || r->template_name))
-		return misused(r->command, "a sandbox that is there has its engine and template: leave them out");
+		return misused(r->command,
+			       "a sandbox that is there has its engine and template: leave them out");
 	return EXIT_OK;
 }
 
@@ -146,8 +148,10 @@ static int read_code(struct run *r, char **ret)
 		fclose(file);
 	if (err || len > HTTP_BODY_MAX) {
 		free(code);
-		return err ? complain(EXIT_FAILED, "%s: %s.", r->file, strerror(err)) :
-			     complain(EXIT_FAILED, "%s is larger than 1 MiB: put what is data into files (--put).", r->file);
+		return err ? complain(EXIT_FAILED, "%s: %s.", r->file, strerror(err))
+			   : complain(EXIT_FAILED,
+				      "%s is larger than 1 MiB: put what is data into files (--put).",
+				      r->file);
 	}
 	code[len] = '\0';
 	if (strlen(code) != len) {
@@ -175,7 +179,8 @@ static int check_puts(const struct run *r)
 static int create(struct run *r)
 {
 	long life = r->timeout_s ? r->timeout_s + AROUND_S : DEFAULT_S;
-	json_t *body = json_pack("{s:i}", "timeout_s", (int)(life < LONGEST_S ? life : LONGEST_S)), *answer = NULL;
+	json_t *body = json_pack("{s:i}", "timeout_s", (int)(life < LONGEST_S ? life : LONGEST_S)),
+	       *answer = NULL;
 	struct reply reply;
 	const char *id;
 	int got;
@@ -197,14 +202,15 @@ static int create(struct run *r)
 	return EXIT_OK;
 }
 
-static void delete(struct run *r)
+static void delete_sandbox(struct run *r)
 {
 	char path[100];
 	struct reply reply;
 
 	snprintf(path, sizeof(path), "/v1/sandboxes/%s", r->id);
 	if (http_json(&r->command->http, "DELETE", path, NULL, NULL, &reply) < 0)
-		complain(EXIT_FAILED, "The sandbox %s was not deleted (%s): carrel kill %s", r->id, reply.message, r->id);
+		complain(EXIT_FAILED, "The sandbox %s was not deleted (%s): carrel kill %s", r->id,
+			 reply.message, r->id);
 	r->ours = false;
 }
 
@@ -226,7 +232,8 @@ static int on_signal(int signal, void *arg)
 	r->signals++;
 	if (signal == SIGINT && r->signals == 1 && r->events.execution_id[0]) {
 		if (isatty(STDERR_FILENO))
-			fprintf(stderr, "[interrupting; Ctrl-C again %s]\n", r->sandbox ? "leaves it alone" : "ends the sandbox");
+			fprintf(stderr, "[interrupting; Ctrl-C again %s]\n",
+				r->sandbox ? "leaves it alone" : "ends the sandbox");
 		interrupt_code(r);
 		return 0;
 	}
@@ -236,7 +243,9 @@ static int on_signal(int signal, void *arg)
 
 static int execute(struct run *r, const char *code)
 {
-	struct stream stream = { .command = r->command, .events = &r->events, .interrupt = on_signal, .arg = r };
+	struct stream stream = {
+		.command = r->command, .events = &r->events, .interrupt = on_signal, .arg = r
+	};
 	json_t *body = json_pack("{s:s}", "code", code);
 	char *path = http_path("/v1/sandboxes/", r->id), *execute_path = NULL;
 	int got;
@@ -313,9 +322,10 @@ static int run_all(struct run *r)
 	free(code);
 	/* What was asked to be kept is kept, unless a second Ctrl-C meant all of it. */
 	if (r->ours && (!r->keep || r->leave_code))
-		delete(r);
+		delete_sandbox(r);
 	else if (r->ours)
-		complain(0, "The sandbox %s is kept: carrel run --sandbox %s …, carrel kill %s", r->id, r->id, r->id);
+		complain(0, "The sandbox %s is kept: carrel run --sandbox %s …, carrel kill %s", r->id, r->id,
+			 r->id);
 	return got;
 }
 
@@ -351,14 +361,15 @@ const struct verb verb_run = {
 	.help = "run code in a sandbox of its own\n\n"
 		"Output appears as it comes. FILE may be - for stdin.\n"
 		"  --put FILE[:PATH]   copy FILE in first (to /home/user, or to PATH); any number of times\n"
-		"  --get PATH[:FILE]   copy PATH out afterwards, also when the code failed; any number of times\n"
+		"  --get PATH[:FILE]   copy PATH out afterwards, also when the code failed; as often as wanted\n"
 		"  --images DIR        save pictures that the code shows as DIR/carrel-1.png and so on\n"
 		"  --engine E          auto, tcg or kvm            --template T   python, …\n"
 		"  --language L        the kernel's language       --env N=V      in the code's environment\n"
 		"  --timeout S         stop the code after S seconds (else after an hour)\n"
 		"  --keep              leave the sandbox running   --sandbox ID   use one that is there\n"
 		"  --json              the events themselves, one JSON object a line\n\n"
-		"The exit code is that of the code: 0, 1 after an exception, that of sys.exit(N), 124 after the\n"
-		"time-out, 128 + N after a death by signal N. Ctrl-C interrupts the code; a second one ends the sandbox.",
+		"The exit code is that of the code: 0, 1 after an exception, that of sys.exit(N), 124\n"
+		"after the time-out, 128 + N after a death by signal N. Ctrl-C interrupts the code; a\n"
+		"second one ends the sandbox.",
 	.run = run,
 };

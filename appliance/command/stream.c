@@ -40,8 +40,12 @@ static int follow_once(struct stream *s, const char *method, const char *path, j
 		       struct reply *reply)
 {
 	struct following f = { .stream = s, .lines = { .each = events_show, .arg = s->events } };
-	struct request rq = { .method = method, .path = path, .body = body, .sink = on_bytes,
-			      .interrupt = on_signal, .arg = &f };
+	struct request rq = { .method = method,
+			      .path = path,
+			      .body = body,
+			      .sink = on_bytes,
+			      .interrupt = on_signal,
+			      .arg = &f };
 	int got = http_do(&s->command->http, &rq, reply);
 
 	lines_free(&f.lines);
@@ -52,7 +56,9 @@ static int follow_once(struct stream *s, const char *method, const char *path, j
 static int complain_bad(int bad)
 {
 	if (bad == -EMSGSIZE)
-		return complain(EXIT_FAILED, "The appliance sent an event of more than 1 MiB: this command and it do not fit.");
+		return complain(
+			EXIT_FAILED,
+			"The appliance sent an event of more than 1 MiB: this command and it do not fit.");
 	if (bad == -ENOMEM)
 		return complain(EXIT_FAILED, "Out of memory.");
 	return complain(EXIT_FAILED, "The appliance sent something that is no event.");
@@ -76,8 +82,8 @@ static bool worth_again(const struct stream *s, int bad, const struct reply *rep
 {
 	if (s->events->ended || reply->stopped || bad || !s->events->execution_id[0])
 		return false;
-	return reply->status == 0 || reply->status / 100 == 2 || reply->status == 502 || reply->status == 503 ||
-	       reply->status == 504;
+	return reply->status == 0 || reply->status / 100 == 2 || reply->status == 502 ||
+	       reply->status == 503 || reply->status == 504;
 }
 
 int stream_follow(struct stream *s, const char *path, json_t *body)
@@ -105,12 +111,14 @@ int stream_follow(struct stream *s, const char *path, json_t *body)
 	if (s->events->write_error == EPIPE)
 		return EXIT_SIGNAL + 13; /* as if SIGPIPE had ended us: who reads has seen enough */
 	if (s->events->write_error)
-		return complain(EXIT_FAILED, "Writing the output failed: %s.", strerror(s->events->write_error));
+		return complain(EXIT_FAILED, "Writing the output failed: %s.",
+				strerror(s->events->write_error));
 	if (bad)
 		return complain_bad(bad);
 	if (reply.stopped)
 		return EXIT_SIGNAL + 2;
 	if (reply.status / 100 == 2 && !reply.message[0])
-		return complain(EXIT_FAILED, "The output ended before the code did: see the sandbox's executions.");
+		return complain(EXIT_FAILED,
+				"The output ended before the code did: see the sandbox's executions.");
 	return complain_reply(s->command, EXIT_FAILED, &reply);
 }

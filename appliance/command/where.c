@@ -69,7 +69,9 @@ static int from_state(struct where *w, bool want_token)
 	err = first_line(state, "token", w->token, sizeof(w->token));
 	if (err == -EACCES || err == -EPERM)
 		return complain(EXIT_FAILED,
-				"%s/token may only be read by who started the appliance: use sudo, or set CARREL_TOKEN.", state);
+				"%s/token may only be read by who started the appliance: use sudo, or set "
+				"CARREL_TOKEN.",
+				state);
 	return EXIT_OK;
 }
 
@@ -102,10 +104,13 @@ int where_find(struct where *ret)
 	if (code)
 		return code;
 	if (!w.url[0])
-		return complain(EXIT_UNREACHABLE, "No appliance is known here: start one with `make run` and call this from the "
-						  "same directory, or set CARREL_URL and CARREL_TOKEN.");
+		return complain(
+			EXIT_UNREACHABLE,
+			"No appliance is known here: start one with `make run` and call this from the "
+			"same directory, or set CARREL_URL and CARREL_TOKEN.");
 	if (!w.token[0])
-		return complain(EXIT_FAILED, "There is no key for %s: set CARREL_TOKEN to one of yours.", w.url);
+		return complain(EXIT_FAILED, "There is no key for %s: set CARREL_TOKEN to one of yours.",
+				w.url);
 	for (size_t len = strlen(w.url); len > 0 && w.url[len - 1] == '/'; len--)
 		w.url[len - 1] = '\0';
 	*ret = w;

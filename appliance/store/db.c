@@ -78,18 +78,21 @@ static int open_failed(struct db *db, const char *path, int rc, const char *deta
 	switch (err) {
 	case -EUCLEAN:
 		return fault_set(f, EUCLEAN, 500, "store_damaged",
-				 "The store %s is damaged (%s): move it away, or put a good copy in its place, and start again.",
+				 "The store %s is damaged (%s): move it away, or put a good copy in its "
+				 "place, and start again.",
 				 path, detail);
 	case -ENOSPC:
 		return fault_set(f, ENOSPC, 507, "disk_full",
-				 "The disk that holds the store %s is full: free some space and start again.", path);
+				 "The disk that holds the store %s is full: free some space and start again.",
+				 path);
 	case -EBUSY:
 		return fault_set(f, EBUSY, 500, "store_busy",
 				 "Another program keeps the store %s locked: end it and start again.", path);
 	default:
 		os = sqlite3_system_errno(db->conn);
-		return fault_set(f, err ? -err : EIO, 500, "store_unusable", "The store %s cannot be opened: %s%s%s.",
-				 path, detail, os ? ": " : "", os ? strerror(os) : "");
+		return fault_set(f, err ? -err : EIO, 500, "store_unusable",
+				 "The store %s cannot be opened: %s%s%s.", path, detail, os ? ": " : "",
+				 os ? strerror(os) : "");
 	}
 }
 
@@ -160,7 +163,8 @@ static int db_migrate(struct db *db, const char *path, struct fault *f)
 		return open_failed(db, path, rc, sqlite3_errmsg(db->conn), f);
 	if (version > schema_version)
 		return fault_set(f, EPROTO, 500, "store_newer",
-				 "The store %s has version %d and this Carrel knows versions up to %d: start the newer Carrel that wrote it, or use another STATE.",
+				 "The store %s has version %d and this Carrel knows versions up to %d: start "
+				 "the newer Carrel that wrote it, or use another STATE.",
 				 path, version, schema_version);
 	for (; version < schema_version; version++) {
 		rc = db_step_up(db, version);

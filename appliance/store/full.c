@@ -131,9 +131,10 @@ static int full_from_row(struct store *s, sqlite3_stmt *st, const char *executio
 int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
 		      struct output_full *ret)
 {
-	static const char sql[] = "SELECT o.kind, o.head, o.bytes, o.spooled, o.mime, o.data FROM outputs o"
-				  " JOIN executions e ON e.id = o.execution_id JOIN sandboxes b ON b.id = e.sandbox_id"
-				  " WHERE o.execution_id = ?1 AND o.n = ?2 AND (?3 IS NULL OR b.owner_id = ?3)";
+	static const char sql[] =
+		"SELECT o.kind, o.head, o.bytes, o.spooled, o.mime, o.data FROM outputs o"
+		" JOIN executions e ON e.id = o.execution_id JOIN sandboxes b ON b.id = e.sandbox_id"
+		" WHERE o.execution_id = ?1 AND o.n = ?2 AND (?3 IS NULL OR b.owner_id = ?3)";
 	struct output_full o = { .fd = -1 };
 	struct query q;
 	int err = query_begin(&q, s, sql);

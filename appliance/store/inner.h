@@ -82,7 +82,10 @@ struct store {
 	unsigned reader_count;
 };
 
-/* writer.c */
+/* writer.c: a list of transactions, to the disk, answered and freed. */
+void batch_run(struct store *s, struct store_txn *first);
+
+/* queue.c */
 int writer_start(struct store *s);
 void writer_stop(struct store *s);
 

@@ -56,8 +56,8 @@ int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MA
 	return err;
 }
 
-static void txn_key(struct store_txn *t, const char *id, const char *owner_id, const char *name, const char *key,
-		    bool admin, int64_t expires_ms)
+static void txn_key(struct store_txn *t, const char *id, const char *owner_id, const char *name,
+		    const char *key, bool admin, int64_t expires_ms)
 {
 	static const char sql[] = "INSERT INTO keys (id, owner_id, name, hash, admin, created_ms, expires_ms)"
 				  " VALUES (?, ?, ?, ?, ?, ?, ?)";
@@ -188,7 +188,8 @@ int store_first_owner(struct store *s, const char *state_dir, struct fault *f)
 {
 	static const char new_owner[] = "INSERT INTO owners (id, name, created_ms) VALUES (?, 'admin', ?)";
 	/* Who removes the file means its key to be gone. */
-	static const char revoke[] = "UPDATE keys SET revoked_ms = ? WHERE name = 'token file' AND revoked_ms IS NULL";
+	static const char revoke[] =
+		"UPDATE keys SET revoked_ms = ? WHERE name = 'token file' AND revoked_ms IS NULL";
 	char owner[STORE_ID_MAX], id[STORE_ID_MAX], key[STORE_KEY_MAX];
 	struct store_txn *t;
 	struct step *step;
@@ -199,7 +200,8 @@ int store_first_owner(struct store *s, const char *state_dir, struct fault *f)
 		return 0;
 	err = admin_owner(s, owner, &new);
 	if (err)
-		return fault_set(f, -err, 500, "store_failed", "The owners cannot be read: %s.", strerror(-err));
+		return fault_set(f, -err, 500, "store_failed", "The owners cannot be read: %s.",
+				 strerror(-err));
 	id_new("key", id);
 	key_make(key);
 	t = store_txn_new(s);

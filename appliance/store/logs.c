@@ -37,7 +37,8 @@ int store_log_open(struct store *s, const char *owner_id, const char *execution_
 	struct xlog *open_now;
 	struct log_row row;
 
-	/* Twice: a log that ran when its row was read may have ended and been closed before the look for it. */
+	/* Twice: a log that ran when its row was read may have ended and been closed before the look for it.
+	 */
 	for (int i = 0; i < 2; i++) {
 		int err = log_row_get(s, owner_id, execution_id, &row);
 

@@ -124,8 +124,8 @@ static json_t *column_json(sqlite3_stmt *st, int i, const char *suffix)
 	const char *text;
 
 	if (sqlite3_column_type(st, i) == SQLITE_INTEGER)
-		return strcmp(suffix, ":bool") == 0 ? json_boolean(sqlite3_column_int(st, i)) :
-						      json_integer(sqlite3_column_int64(st, i));
+		return strcmp(suffix, ":bool") == 0 ? json_boolean(sqlite3_column_int(st, i))
+						    : json_integer(sqlite3_column_int64(st, i));
 	if (sqlite3_column_type(st, i) == SQLITE_NULL)
 		return json_null();
 	text = (const char *)sqlite3_column_text(st, i);

@@ -33,37 +33,39 @@ static int all_rows(struct store *s, const char *sql, const char *param, json_t 
 
 int store_open_sandboxes(struct store *s, json_t **ret)
 {
-	static const char sql[] =
-		"SELECT id, owner_id, state, engine, template, image, started, end_reason, message, created_ms,"
-		" deadline_ms, ended_ms, created_at, deadline, limits AS \"limits:json\","
-		" metadata AS \"metadata:json\", env AS \"env:json\" FROM sandboxes WHERE state <> 'ended' ORDER BY seq";
+	static const char sql[] = "SELECT id, owner_id, state, engine, template, image, started, end_reason, "
+				  "message, created_ms,"
+				  " deadline_ms, ended_ms, created_at, deadline, limits AS \"limits:json\","
+				  " metadata AS \"metadata:json\", env AS \"env:json\" FROM sandboxes WHERE "
+				  "state <> 'ended' ORDER BY seq";
 
 	return all_rows(s, sql, NULL, ret);
 }
 
 int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret)
 {
-	static const char sql[] = "SELECT id, sandbox_id, name, language, state, execution_count, received, sent"
-				  " FROM kernels WHERE sandbox_id = ? ORDER BY rowid";
+	static const char sql[] =
+		"SELECT id, sandbox_id, name, language, state, execution_count, received, sent"
+		" FROM kernels WHERE sandbox_id = ? ORDER BY rowid";
 
 	return all_rows(s, sql, sandbox_id, ret);
 }
 
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 {
-	static const char sql[] =
-		"SELECT id, sandbox_id, kernel_id, status, code, reason, signal, exit_code, execution_count, queued_ms,"
-		" started_ms, ended_ms, timeout_ms, last_seq, log_bytes FROM executions"
-		" WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
+	static const char sql[] = "SELECT id, sandbox_id, kernel_id, status, code, reason, signal, "
+				  "exit_code, execution_count, queued_ms,"
+				  " started_ms, ended_ms, timeout_ms, last_seq, log_bytes FROM executions"
+				  " WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
 
 	return all_rows(s, sql, sandbox_id, ret);
 }
 
 int store_outputs(struct store *s, const char *execution_id, json_t **ret)
 {
-	static const char sql[] =
-		"SELECT execution_id, n, kind, head, tail, bytes, spooled, truncated AS \"truncated:bool\", mime,"
-		" data AS \"data:json\" FROM outputs WHERE execution_id = ? ORDER BY n";
+	static const char sql[] = "SELECT execution_id, n, kind, head, tail, bytes, spooled, truncated AS "
+				  "\"truncated:bool\", mime,"
+				  " data AS \"data:json\" FROM outputs WHERE execution_id = ? ORDER BY n";
 
 	return all_rows(s, sql, execution_id, ret);
 }

@@ -15,7 +15,8 @@ int64_t now_ms(void)
 void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row)
 {
 	static const char sql[] =
-		"INSERT INTO sandboxes (id, owner_id, state, engine, template, image, started, end_reason, message,"
+		"INSERT INTO sandboxes (id, owner_id, state, engine, template, image, started, end_reason, "
+		"message,"
 		"  created_ms, deadline_ms, ended_ms, limits, metadata, env)"
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET owner_id = excluded.owner_id, state = excluded.state,"
@@ -79,8 +80,10 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 		" ON CONFLICT (id) DO UPDATE SET kernel_id = excluded.kernel_id, status = excluded.status,"
 		"  code = coalesce(excluded.code, code), reason = excluded.reason, signal = excluded.signal,"
 		"  exit_code = excluded.exit_code, execution_count = excluded.execution_count,"
-		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,"
-		"  timeout_ms = excluded.timeout_ms, last_seq = excluded.last_seq, log_bytes = excluded.log_bytes";
+		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = "
+		"excluded.ended_ms,"
+		"  timeout_ms = excluded.timeout_ms, last_seq = excluded.last_seq, log_bytes = "
+		"excluded.log_bytes";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -113,11 +116,13 @@ static bool step_bundle(struct store_txn *t, struct step *step, json_t *data)
 void store_txn_output(struct store_txn *t, const struct output_row *row)
 {
 	static const char sql[] =
-		"INSERT INTO outputs (execution_id, n, data, truncated, kind, head, tail, bytes, spooled, mime)"
+		"INSERT INTO outputs (execution_id, n, data, truncated, kind, head, tail, bytes, spooled, "
+		"mime)"
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (execution_id, n) DO UPDATE SET data = excluded.data,"
 		"  truncated = excluded.truncated, kind = excluded.kind, head = excluded.head,"
-		"  tail = excluded.tail, bytes = excluded.bytes, spooled = excluded.spooled, mime = excluded.mime";
+		"  tail = excluded.tail, bytes = excluded.bytes, spooled = excluded.spooled, mime = "
+		"excluded.mime";
 	struct step *step = txn_row(t, sql);
 	bool fits;
 

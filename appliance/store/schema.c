@@ -1,5 +1,6 @@
 #include "schema.h"
 
+/* clang-format off */
 /* Times are Unix milliseconds in *_ms; the columns that carry the REST face's
  * names are generated from them, so that a person with sqlite3 reads what a
  * client reads and no value is kept twice. */

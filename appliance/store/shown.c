@@ -6,15 +6,15 @@
 
 #include "reader.h"
 
-#define SANDBOX_COLUMNS                                                                            \
-	"id, state, engine, template, image, started, created_at, deadline, limits AS \"limits:json\","    \
-	" metadata AS \"metadata:json\", end_reason AS \"end_reason:opt\", message AS \"message:opt\","    \
+#define SANDBOX_COLUMNS                                                                                 \
+	"id, state, engine, template, image, started, created_at, deadline, limits AS \"limits:json\"," \
+	" metadata AS \"metadata:json\", end_reason AS \"end_reason:opt\", message AS \"message:opt\"," \
 	" ended_at AS \"ended_at:opt\", seq AS \"seq:skip\""
 enum { SANDBOX_SEQ = 13 };
 
-#define EXECUTION_COLUMNS                                                                          \
-	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, e.status, e.reason AS \"reason:opt\","   \
-	" e.exit_code AS \"exit_code:opt\", e.signal AS \"signal:opt\", e.execution_count, e.queued_at,"    \
+#define EXECUTION_COLUMNS                                                                                \
+	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, e.status, e.reason AS \"reason:opt\"," \
+	" e.exit_code AS \"exit_code:opt\", e.signal AS \"signal:opt\", e.execution_count, e.queued_at," \
 	" e.started_at, e.ended_at, e.seq AS \"seq:skip\""
 enum { EXECUTION_SEQ = 12 };
 
@@ -72,8 +72,8 @@ static json_t *cursor_json(int64_t seq)
 struct page {
 	json_t *rows;
 	unsigned limit;
-	size_t cost;    /* bytes of outputs so far */
-	int64_t last;   /* number of the last row taken */
+	size_t cost;  /* bytes of outputs so far */
+	int64_t last; /* number of the last row taken */
 	bool more;
 };
 
@@ -162,7 +162,8 @@ static int add_outputs(struct store *s, json_t *execution, size_t *cost)
 {
 	static const char sql[] =
 		"SELECT n, kind, text, bytes, truncated AS \"truncated:bool\", mime AS \"mime:opt\","
-		" CASE WHEN ?2 THEN data END AS \"data:json\", length(text) + coalesce(length(data), 0) AS \"cost:skip\""
+		" CASE WHEN ?2 THEN data END AS \"data:json\", length(text) + coalesce(length(data), 0) AS "
+		"\"cost:skip\""
 		" FROM outputs WHERE execution_id = ?1 AND n > ?3 ORDER BY n";
 	json_t *outputs = json_array(), *row;
 	bool with_data = *cost < EXECUTION_JSON_MAX, again = true;

@@ -116,8 +116,8 @@ static int batch_file(struct spool_batch *b, const char *execution_id, unsigned 
 	return (int)b->count++;
 }
 
-int spool_write(struct spool_batch *b, const char *execution_id, unsigned n, uint64_t offset, const void *bytes,
-		size_t len)
+int spool_write(struct spool_batch *b, const char *execution_id, unsigned n, uint64_t offset,
+		const void *bytes, size_t len)
 {
 	int at = batch_file(b, execution_id, n);
 

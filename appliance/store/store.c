@@ -20,11 +20,13 @@ static int store_lock(struct store *s, struct fault *f)
 	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (s->lock_fd < 0)
 		return fault_set(f, errno, 500, "store_unusable",
-				 "The state directory %s cannot be written: %s. Give it to carreld's user, or set STATE.",
+				 "The state directory %s cannot be written: %s. Give it to carreld's user, "
+				 "or set STATE.",
 				 s->dir, strerror(errno));
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
 		return fault_set(f, EBUSY, 500, "store_busy",
-				 "Another carreld uses the state directory %s: stop it, or set STATE to another directory.",
+				 "Another carreld uses the state directory %s: stop it, or set STATE to "
+				 "another directory.",
 				 s->dir);
 	return 0;
 }
@@ -43,7 +45,8 @@ static int store_dirs(struct store *s, struct fault *f)
 	if (dir >= 0)
 		close(dir);
 	if (err)
-		return fault_set(f, err, err == ENOSPC ? 507 : 500, err == ENOSPC ? "disk_full" : "store_unusable",
+		return fault_set(f, err, err == ENOSPC ? 507 : 500,
+				 err == ENOSPC ? "disk_full" : "store_unusable",
 				 "%s cannot be made or synced: %s.", path, strerror(err));
 	return 0;
 }
@@ -82,7 +85,8 @@ int store_open(const char *state_dir, struct store **ret, struct fault *f)
 	if (!err) {
 		err = writer_start(s);
 		if (err)
-			fault_set(f, -err, 500, "no_thread", "The store's thread cannot be started: %s.", strerror(-err));
+			fault_set(f, -err, 500, "no_thread", "The store's thread cannot be started: %s.",
+				  strerror(-err));
 	}
 	if (err) {
 		store_free(s);

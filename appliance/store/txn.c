@@ -64,7 +64,8 @@ struct store_txn *store_txn_new(struct store *s)
 {
 	struct store_txn *t = malloc(sizeof(*t));
 
-	/* The calls on a transaction cannot fail, so neither can this: without these few bytes nothing goes on. */
+	/* The calls on a transaction cannot fail, so neither can this: without these few bytes nothing goes
+	 * on. */
 	if (!t)
 		abort();
 	*t = (struct store_txn){ .store = s, .cost = sizeof(*t) };

@@ -1,7 +1,6 @@
-/* The writer thread. It takes everything that is queued as one group: logs and
- * spools first, each touched file synced once, then the rows in one SQLite
- * transaction, then the callbacks. While it works the next group gathers, so
- * groups grow with the load and an idle store answers at once. */
+/* One group of transactions to the disk: logs and spools first, each touched
+ * file synced once, then the rows in one SQLite transaction, then the callbacks.
+ * Writer thread only. */
 #include "inner.h"
 
 #include <errno.h>
@@ -99,7 +98,8 @@ static void txn_files(struct store_txn *t, struct spool_batch *spools)
 		if (err)
 			fail_log(t, err);
 		else if (step->kind == STEP_SPOOL)
-			err = spool_write(spools, step->execution_id, step->n, step->offset, step->bytes, step->len);
+			err = spool_write(spools, step->execution_id, step->n, step->offset, step->bytes,
+					  step->len);
 		if (err && step->kind == STEP_SPOOL)
 			fail_disk(t, err, "an output");
 	}
@@ -256,7 +256,7 @@ static void batch_answer(struct store *s, struct store_txn *first)
 	}
 }
 
-static void batch_run(struct store *s, struct store_txn *first)
+void batch_run(struct store *s, struct store_txn *first)
 {
 	struct spool_batch spools;
 
@@ -267,97 +267,4 @@ static void batch_run(struct store *s, struct store_txn *first)
 	batch_sync(first, &spools);
 	batch_rows(s, first);
 	batch_answer(s, batch_undo(first));
-}
-
-static void *writer_main(void *arg)
-{
-	struct store *s = arg;
-	struct store_txn *batch;
-
-	for (;;) {
-		pthread_mutex_lock(&s->lock);
-		while (!s->queue && !s->closing)
-			pthread_cond_wait(&s->wake, &s->lock);
-		batch = s->queue;
-		s->queue = NULL;
-		s->queue_last = &s->queue;
-		pthread_mutex_unlock(&s->lock);
-		if (!batch)
-			return NULL;
-		batch_run(s, batch);
-	}
-}
-
-int writer_start(struct store *s)
-{
-	return -pthread_create(&s->thread, NULL, writer_main, s);
-}
-
-void writer_stop(struct store *s)
-{
-	pthread_mutex_lock(&s->lock);
-	s->closing = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	pthread_join(s->thread, NULL);
-}
-
-bool store_busy(struct store *s)
-{
-	bool busy;
-
-	pthread_mutex_lock(&s->lock);
-	busy = s->queued >= STORE_QUEUE_MAX;
-	pthread_mutex_unlock(&s->lock);
-	return busy;
-}
-
-void store_txn_submit(struct store_txn *t, void (*done)(int err, const char *message, void *arg), void *arg)
-{
-	struct store *s = t->store;
-
-	t->done = done;
-	t->arg = arg;
-	pthread_mutex_lock(&s->lock);
-	if (s->queued > STORE_QUEUE_HARD_MAX)
-		txn_fail(t, -ENOBUFS, "The store's disk cannot keep up: try again later.");
-	s->queued += t->cost;
-	*s->queue_last = t;
-	s->queue_last = &t->next;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-}
-
-struct waiting {
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool done;
-	int err;
-	struct fault *fault;
-};
-
-static void waiting_done(int err, const char *message, void *arg)
-{
-	struct waiting *w = arg;
-
-	pthread_mutex_lock(&w->lock);
-	w->err = err;
-	if (err)
-		fault_set(w->fault, -err, err == -ENOSPC ? 507 : 500, err == -ENOSPC ? "disk_full" : "store_failed", "%s",
-			  message);
-	w->done = true;
-	pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->lock);
-}
-
-int store_txn_wait(struct store_txn *t, struct fault *f)
-{
-	struct waiting w = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .fault = f };
-
-	store_txn_submit(t, waiting_done, &w);
-	pthread_mutex_lock(&w.lock);
-	while (!w.done)
-		pthread_cond_wait(&w.wake, &w.lock);
-	pthread_mutex_unlock(&w.lock);
-	return w.err;
 }

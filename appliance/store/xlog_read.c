@@ -87,7 +87,8 @@ static ssize_t cross_hole_locked(struct xlog_reader *r, char *buf, size_t size)
 
 	if (r->after < log->hole_end.seq)
 		len = snprintf(buf, size,
-			       "{\"type\":\"truncated\",\"stream\":\"events\",\"bytes_total\":%llu,\"bytes_kept\":%llu,"
+			       "{\"type\":\"truncated\",\"stream\":\"events\",\"bytes_total\":%llu,\"bytes_"
+			       "kept\":%llu,"
 			       "\"from_seq\":%llu,\"to_seq\":%llu}\n",
 			       (unsigned long long)log->size, (unsigned long long)(log->size - gone),
 			       (unsigned long long)from, (unsigned long long)log->hole_end.seq);

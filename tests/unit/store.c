@@ -63,10 +63,12 @@ static void test_list_pages(void)
 		setup_sandbox(&u, id, i % 2 ? "paused" : "running", NULL);
 	}
 	do {
-		CHECK_INT(store_sandbox_list(u.store, u.owner, "running,paused", "python", 10, cursor, &list), 0);
+		CHECK_INT(store_sandbox_list(u.store, u.owner, "running,paused", "python", 10, cursor, &list),
+			  0);
 		seen += (int)json_array_size(json_object_get(list, "sandboxes"));
 		pages++;
-		snprintf(cursor, sizeof(cursor), "%s", json_is_null(json_object_get(list, "next")) ? "" : text_of(list, "next"));
+		snprintf(cursor, sizeof(cursor), "%s",
+			 json_is_null(json_object_get(list, "next")) ? "" : text_of(list, "next"));
 		json_decref(list);
 	} while (cursor[0]);
 	CHECK_INT(seen, 25);
@@ -88,9 +90,19 @@ static json_t *output_at(json_t *execution, unsigned n)
 
 static void submit_outputs(struct setup *u, const char *xid)
 {
-	struct output_row out = { .n = 0, .kind = "stdout", .head = "abc\xff", .head_len = 4, .tail = "xyz", .tail_len = 3,
-				  .bytes = 1000, .truncated = true };
-	struct execution_row row = { .status = "ok", .exit_code = -1, .execution_count = 7, .queued_ms = 1, .started_ms = 2,
+	struct output_row out = { .n = 0,
+				  .kind = "stdout",
+				  .head = "abc\xff",
+				  .head_len = 4,
+				  .tail = "xyz",
+				  .tail_len = 3,
+				  .bytes = 1000,
+				  .truncated = true };
+	struct execution_row row = { .status = "ok",
+				     .exit_code = -1,
+				     .execution_count = 7,
+				     .queued_ms = 1,
+				     .started_ms = 2,
 				     .ended_ms = 1700000000001 };
 	struct store_txn *t = store_txn_new(u->store);
 	json_t *bundle = json_pack("{s:s, s:s}", "text/plain", "<Figure>", "image/png", "iVBO\nRw==");
@@ -101,14 +113,24 @@ static void submit_outputs(struct setup *u, const char *xid)
 	snprintf(row.sandbox_id, STORE_ID_MAX, "%s", u->sandbox);
 	snprintf(row.kernel_id, STORE_ID_MAX, "krn-1");
 	store_txn_execution(t, &row);
-	store_txn_spool(t, xid, 0, 0, "abc\xff" "0123456789", 14);
+	store_txn_spool(t, xid, 0, 0,
+			"abc\xff"
+			"0123456789",
+			14);
 	out.spooled = 14;
 	store_txn_output(t, &out);
-	out = (struct output_row){ .n = 1, .kind = "display", .head = "<Figure>", .head_len = 8, .bytes = 8,
-				   .mime = "image/png", .data = bundle };
+	out = (struct output_row){ .n = 1,
+				   .kind = "display",
+				   .head = "<Figure>",
+				   .head_len = 8,
+				   .bytes = 8,
+				   .mime = "image/png",
+				   .data = bundle };
 	snprintf(out.execution_id, STORE_ID_MAX, "%s", xid);
 	store_txn_output(t, &out);
-	out = (struct output_row){ .n = 2, .kind = "error", .head = "line", .head_len = 4, .bytes = 4, .data = error };
+	out = (struct output_row){
+		.n = 2, .kind = "error", .head = "line", .head_len = 4, .bytes = 4, .data = error
+	};
 	snprintf(out.execution_id, STORE_ID_MAX, "%s", xid);
 	store_txn_output(t, &out);
 	json_decref(bundle);
@@ -147,7 +169,9 @@ static void test_execution_round_trip(void)
 	CHECK_INT(store_execution_get(u.store, "own-other", "exe-1", &got), -ENOENT);
 	CHECK_INT(store_execution_list(u.store, "own-other", u.sandbox, 10, NULL, &got), -ENOENT);
 	CHECK_INT(store_execution_list(u.store, u.owner, u.sandbox, 10, NULL, &got), 0);
-	CHECK_INT(json_array_size(json_object_get(json_array_get(json_object_get(got, "executions"), 0), "outputs")), 3);
+	CHECK_INT(json_array_size(
+			  json_object_get(json_array_get(json_object_get(got, "executions"), 0), "outputs")),
+		  3);
 	json_decref(got);
 
 	CHECK_INT(store_output_open(u.store, u.owner, "exe-1", 0, &full), 0);
@@ -167,7 +191,10 @@ static void test_execution_round_trip(void)
 static void test_bad_transaction_fails_alone(void)
 {
 	struct setup u;
-	struct kernel_row kernel = { .id = "krn-1", .sandbox_id = "sbx-none", .name = "python3", .language = "python",
+	struct kernel_row kernel = { .id = "krn-1",
+				     .sandbox_id = "sbx-none",
+				     .name = "python3",
+				     .language = "python",
 				     .state = "idle" };
 	struct store_txn *t;
 	struct result bad = { 0 }, good = { 0 };

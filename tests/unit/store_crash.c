@@ -51,11 +51,16 @@ static void submit_event(struct setup *u, struct xlog *log, unsigned which, uint
 			 struct progress *progress)
 {
 	struct store_txn *t = store_txn_new(u->store);
-	struct execution_row row = { .status = "running", .exit_code = -1, .kernel_id = "krn-1", .last_seq = seq };
-	struct output_row out = { .kind = "stdout", .head = "h", .head_len = 1, .bytes = seq * 8, .spooled = seq * 8 };
+	struct execution_row row = {
+		.status = "running", .exit_code = -1, .kernel_id = "krn-1", .last_seq = seq
+	};
+	struct output_row out = {
+		.kind = "stdout", .head = "h", .head_len = 1, .bytes = seq * 8, .spooled = seq * 8
+	};
 	struct ack *ack = malloc(sizeof(*ack));
 	char line[100], piece[9];
-	int len = snprintf(line, sizeof(line), "{\"type\":\"stdout\",\"seq\":%llu}\n", (unsigned long long)seq);
+	int len =
+		snprintf(line, sizeof(line), "{\"type\":\"stdout\",\"seq\":%llu}\n", (unsigned long long)seq);
 
 	snprintf(piece, sizeof(piece), "%08llu", (unsigned long long)seq % 100000000);
 	*log_bytes += len;
@@ -107,7 +112,8 @@ static void check_execution(struct setup *u, struct progress *progress, unsigned
 	name_of(which, id);
 	*ret_seq = *ret_bytes = 0;
 	CHECK_INT(store_open_executions(u->store, u->sandbox, &open_rows), 0);
-	json_array_foreach(open_rows, i, row) {
+	json_array_foreach(open_rows, i, row)
+	{
 		if (strcmp(text_of(row, "id"), id) != 0)
 			continue;
 		*ret_seq = json_integer_value(json_object_get(row, "last_seq"));
@@ -138,7 +144,8 @@ static void drop_unborn_log(struct setup *u, unsigned which)
 
 static void test_kill(void)
 {
-	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct progress *progress =
+		mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t seqs[EXECUTIONS] = { 0 }, bytes[EXECUTIONS] = { 0 }, events = 0;
 	struct setup u;
 	unsigned seed = 11;
@@ -173,11 +180,16 @@ static void test_kill(void)
 	munmap(progress, sizeof(*progress));
 }
 
-static void submit_big(struct setup *u, struct xlog *log, uint64_t seq, size_t log_bytes, struct result *result)
+static void submit_big(struct setup *u, struct xlog *log, uint64_t seq, size_t log_bytes,
+		       struct result *result)
 {
 	static char big[200 * 1024];
-	struct execution_row row = { .id = "exe-full", .status = "running", .exit_code = -1, .kernel_id = "krn-1",
-				     .last_seq = seq, .log_bytes = log_bytes };
+	struct execution_row row = { .id = "exe-full",
+				     .status = "running",
+				     .exit_code = -1,
+				     .kernel_id = "krn-1",
+				     .last_seq = seq,
+				     .log_bytes = log_bytes };
 	struct store_txn *t = store_txn_new(u->store);
 	char line[64];
 	int len = snprintf(line, sizeof(line), "{\"seq\":%llu}\n", (unsigned long long)seq);

@@ -16,7 +16,8 @@ static void put(struct xlog *log, uint64_t from, unsigned count, unsigned pad, b
 
 	CHECK(lines);
 	for (unsigned i = 0; i < count; i++)
-		len += snprintf(lines + len, room - len, "{\"type\":\"stdout\",\"seq\":%llu,\"text\":\"%0*d\"}\n",
+		len += snprintf(lines + len, room - len,
+				"{\"type\":\"stdout\",\"seq\":%llu,\"text\":\"%0*d\"}\n",
 				(unsigned long long)from + i, pad, 0);
 	CHECK_INT(xlog_append(log, lines, len, from + count - 1, end), 0);
 	free(lines);
@@ -53,7 +54,8 @@ static uint64_t read_all(struct xlog_reader *r, uint64_t seq, unsigned pause_eve
 				continue;
 			}
 			CHECK(strstr(line, "\"stream\":\"events\""));
-			CHECK(sscanf(strstr(line, "\"from_seq\""), "\"from_seq\":%llu,\"to_seq\":%llu", &from, &to) == 2);
+			CHECK(sscanf(strstr(line, "\"from_seq\""), "\"from_seq\":%llu,\"to_seq\":%llu", &from,
+				     &to) == 2);
 			CHECK_INT(from, seq + 1);
 			*ret_missing += to - from + 1;
 			seq = to;
