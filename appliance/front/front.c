@@ -19,8 +19,10 @@
 enum {
 	/* Connections that may wait for a thread; past it nginx answers 502. */
 	FRONT_BACKLOG = 1024,
-	/* Creates, deletes and the like at one time: more than any host starts at once. */
-	FRONT_SLOW_MAX = 32,
+	/* Sandboxes being started at one time: more than any host can do at once. */
+	FRONT_STARTS_MAX = 32,
+	/* Deletes, interrupts and the like at one time; apart from starts, so that these cannot lock them out. */
+	FRONT_VERBS_MAX = 32,
 	/* Threads past the streams' bound that only tell clients so. */
 	FRONT_REFUSERS = 4,
 	/* At stop: time for requests under way to be answered. */
@@ -185,7 +187,7 @@ static int front_open(struct front *f, struct fault *fault)
 	if (!err)
 		err = lane_listen(&f->stream, s->run, "stream.sock", fault);
 	if (!err)
-		err = lane_start(&f->quick, s->short_threads + FRONT_SLOW_MAX, fault);
+		err = lane_start(&f->quick, f->limit[GATE_QUICK], fault);
 	if (!err)
 		err = lane_start(&f->stream, s->stream_threads + FRONT_REFUSERS, fault);
 	return err;
@@ -205,8 +207,10 @@ int front_start(const struct settings *s, struct store *store, struct core *core
 	f->quick = (struct lane){ .front = f, .fd = -1 };
 	f->stream = (struct lane){ .front = f, .stream = true, .fd = -1 };
 	f->stop_event = f->idle_event = -1;
-	f->limit[GATE_QUICK] = s->short_threads + FRONT_SLOW_MAX;
-	f->limit[GATE_SLOW] = FRONT_SLOW_MAX;
+	/* short_threads are left to quick requests when everything else is at its bound. */
+	f->limit[GATE_QUICK] = s->short_threads + FRONT_STARTS_MAX + FRONT_VERBS_MAX;
+	f->limit[GATE_START] = FRONT_STARTS_MAX;
+	f->limit[GATE_VERB] = FRONT_VERBS_MAX;
 	f->limit[GATE_STREAM] = s->stream_threads;
 	err = front_open(f, fault);
 	if (err) {

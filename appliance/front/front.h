@@ -19,7 +19,8 @@
 
 enum gate {
 	GATE_QUICK,  /* answers from memory or the store */
-	GATE_SLOW,   /* waits for a sandbox: create, delete, small file verbs */
+	GATE_START,  /* waits for a sandbox to start, which may take a boot */
+	GATE_VERB,   /* waits for a sandbox to do or be something: interrupt, delete, … */
 	GATE_STREAM, /* holds its thread as long as the client likes */
 	GATE_COUNT,
 };

@@ -106,16 +106,16 @@ static int request_route(struct request *r, struct route_match *m, struct fault 
 
 static int request_gated(struct request *r, struct fault *f)
 {
+	static const char *const full[GATE_COUNT] = {
+		[GATE_QUICK] = "Too many requests are under way; try again in a moment.",
+		[GATE_START] = "Too many sandboxes are being started; try again in a moment.",
+		[GATE_VERB] = "Too many requests wait for their sandboxes; try again in a moment.",
+		[GATE_STREAM] = "All streams are taken; end one or try again in a moment.",
+	};
 	int err;
 
-	if (!front_gate_enter(r->front, r->route->gate)) {
-		fault_set(f, EBUSY, 503, "busy",
-			  r->route->gate == GATE_STREAM
-				  ? "All streams are taken; end one or try again in a moment."
-				  : "Too many sandboxes are being started or ended; try again in a moment.");
-		f->retry_after_s = 1;
-		return -EBUSY;
-	}
+	if (!front_gate_enter(r->front, r->route->gate))
+		return fault_set(f, EBUSY, 503, "busy", "%s", full[r->route->gate]);
 	err = auth_check(r, f);
 	if (!err)
 		err = r->route->handle(r, f);
@@ -131,13 +131,35 @@ static void request_limits(const struct request *r)
 	setsockopt(r->fcgi->ipcFd, SOL_SOCKET, SO_RCVTIMEO, &stall, sizeof(stall));
 }
 
+/* What an operator must hear of: Carrel's own failures. Never the query, which holds names of files. */
+static void request_log(const struct request *r, int err, const struct fault *f)
+{
+	bool cut = r->head_sent && err != -EPIPE;
+
+	if (f->status == 500 || cut)
+		fprintf(stderr, "carreld: %s %s: %s%s: %s\n", r->method, r->route ? r->route->pattern : "(no route)",
+			cut ? "answer cut short: " : "", f->code, f->message);
+}
+
+static void request_refuse(struct request *r, int err, struct fault *f, const struct route_match *match)
+{
+	char extra[128] = "";
+
+	if (!*f->code)
+		fault_set(f, -err, 500, "internal", "Carrel failed inside: %s.", strerror(-err));
+	if (f->status == 405)
+		snprintf(extra, sizeof(extra), "Allow: %s\r\n", match->allow);
+	if (f->status == 401)
+		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer realm=\"carrel\"\r\n");
+	request_log(r, err, f);
+	respond_fault(r, f, extra);
+}
+
 void request_serve(struct request *r)
 {
 	const char *method = FCGX_GetParam("REQUEST_METHOD", r->fcgi->envp);
 	struct route_match match = { .route = NULL };
-	/* A handler that fails on a write to a gone client leaves this one, which nobody will read. */
-	struct fault f = { .status = 500, .code = "internal", .message = "The answer could not be written." };
-	char extra[128] = "";
+	struct fault f = { .status = 0 };
 	int err;
 
 	r->method = method ? method : "";
@@ -146,12 +168,8 @@ void request_serve(struct request *r)
 	err = request_route(r, &match, &f);
 	if (!err)
 		err = request_gated(r, &f);
-	if (f.status == 405)
-		snprintf(extra, sizeof(extra), "Allow: %s\r\n", match.allow);
-	if (f.status == 401)
-		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer realm=\"carrel\"\r\n");
 	if (err)
-		respond_fault(r, &f, extra);
+		request_refuse(r, err, &f, &match);
 	json_decref(r->body);
 	target_free(&r->target);
 }

@@ -18,11 +18,11 @@ const struct route routes[] = {
 	{ "GET", "/v1/me", about_me, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", "/v1/stats", about_stats, 0, RIGHTS_KEY, GATE_QUICK },
 
-	{ "POST", "/v1/sandboxes", sandboxes_create, JSON_IN_MAX, RIGHTS_KEY, GATE_SLOW },
+	{ "POST", "/v1/sandboxes", sandboxes_create, JSON_IN_MAX, RIGHTS_KEY, GATE_START },
 	{ "GET", "/v1/sandboxes", sandboxes_list, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", SANDBOX, sandboxes_get, 0, RIGHTS_KEY, GATE_QUICK },
-	{ "DELETE", SANDBOX, sandboxes_delete, 0, RIGHTS_KEY, GATE_SLOW },
-	{ "POST", SANDBOX "/timeout", sandboxes_timeout, JSON_IN_MAX, RIGHTS_KEY, GATE_SLOW },
+	{ "DELETE", SANDBOX, sandboxes_delete, 0, RIGHTS_KEY, GATE_VERB },
+	{ "POST", SANDBOX "/timeout", sandboxes_timeout, JSON_IN_MAX, RIGHTS_KEY, GATE_VERB },
 	{ "POST", SANDBOX "/pause", about_later, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_QUICK },
 	{ "POST", SANDBOX "/resume", about_later, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_QUICK },
 	{ "POST", SANDBOX "/fork", about_later, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_QUICK },
@@ -34,13 +34,13 @@ const struct route routes[] = {
 	{ "GET", SANDBOX "/executions", executions_list, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", EXECUTION, executions_get, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", EXECUTION "/stream", executions_stream, 0, RIGHTS_KEY, GATE_STREAM },
-	{ "POST", EXECUTION "/interrupt", executions_interrupt, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_SLOW },
+	{ "POST", EXECUTION "/interrupt", executions_interrupt, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_VERB },
 	{ "GET", EXECUTION "/outputs/{n}/full", executions_full, 0, RIGHTS_KEY, GATE_STREAM },
 
 	{ "PUT", SANDBOX "/files", files_put, 0, RIGHTS_KEY, GATE_STREAM },
 	{ "GET", SANDBOX "/files", files_get, 0, RIGHTS_KEY, GATE_STREAM },
 	{ "DELETE", SANDBOX "/files", files_delete, 0, RIGHTS_KEY, GATE_STREAM },
-	{ "GET", SANDBOX "/files/list", files_list, 0, RIGHTS_KEY, GATE_SLOW },
+	{ "GET", SANDBOX "/files/list", files_list, 0, RIGHTS_KEY, GATE_VERB },
 
 	{ "POST", SANDBOX "/processes", processes_run, JSON_IN_MAX, RIGHTS_KEY, GATE_STREAM },
 };

@@ -244,6 +244,9 @@ def test_files(a, url):
         assert status == (201 if size == 0 else 200) and body["size"] == size, (status, body)
         status, back, h = a.call("GET", url + "/files?path=a%23%20%25%0A")
         assert status == 200 and int(h["Content-Length"]) == size and back == data
+        c, r = a.open("HEAD", url + "/files?path=a%23%20%25%0A")
+        with contextlib.closing(c):
+            assert r.status == 200 and int(r.headers["Content-Length"]) == size and not r.read()
     pieces = [os.urandom(70000) for _ in range(40)]
     status, body, _ = a.call("PUT", url + "/files?path=chunked", iter(pieces), chunked=True,
                              headers={"Transfer-Encoding": "chunked"})
