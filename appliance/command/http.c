@@ -149,7 +149,7 @@ static int set_up(struct http *h, struct transfer *t)
 	curl_easy_setopt(t->curl, CURLOPT_PRIVATE, t);
 	/* A stream is never silent for long; everything else that is (a slow file, a boot) may take its time.
 	 */
-	if (t->rq->interrupt && !t->rq->upload) {
+	if (t->rq->never_silent) {
 		curl_easy_setopt(t->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
 		curl_easy_setopt(t->curl, CURLOPT_LOW_SPEED_TIME, (long)HTTP_SILENT_S);
 	}
@@ -286,6 +286,7 @@ int http_do(struct http *h, const struct request *rq, struct reply *ret)
 }
 
 struct buffer {
+	struct http *http;
 	char *bytes;
 	size_t len, size;
 };
@@ -310,13 +311,23 @@ static int to_buffer(const char *bytes, size_t len, void *arg)
 	return 0;
 }
 
+static int buffer_interrupt(int signal, void *arg)
+{
+	struct buffer *b = arg;
+
+	return b->http->interrupt(signal, b->http->arg);
+}
+
 int http_json(struct http *h, const char *method, const char *path, json_t *body, json_t **ret,
 	      struct reply *reply)
 {
-	struct buffer buffer = { 0 };
-	struct request rq = {
-		.method = method, .path = path, .body = body, .sink = to_buffer, .arg = &buffer
-	};
+	struct buffer buffer = { .http = h };
+	struct request rq = { .method = method,
+			      .path = path,
+			      .body = body,
+			      .sink = to_buffer,
+			      .interrupt = h->interrupt ? buffer_interrupt : NULL,
+			      .arg = &buffer };
 	json_t *json = NULL;
 	int got = http_do(h, &rq, reply);
 

@@ -24,6 +24,9 @@ enum {
 struct http {
 	CURLM *multi;
 	struct where where;
+	/* What http_json() does about signals, as in struct request. */
+	int (*interrupt)(int signal, void *arg);
+	void *arg;
 };
 
 struct request {
@@ -36,6 +39,7 @@ struct request {
 	int (*sink)(const char *bytes, size_t len, void *arg);
 	/* For each signal; nonzero ends the request. NULL: signals wait until it is done. */
 	int (*interrupt)(int signal, void *arg);
+	bool never_silent; /* keepalives are due: HTTP_SILENT_S without a byte is a dead connection */
 	void *arg;
 };
 

@@ -176,6 +176,19 @@ static int check_puts(const struct run *r)
 	return EXIT_OK;
 }
 
+/* A sandbox that is being made has no name yet: it is waited for, to be deleted. */
+static int on_signal_creating(int signal, void *arg)
+{
+	struct run *r = arg;
+
+	if (r->leave_code)
+		return 1;
+	r->leave_code = EXIT_SIGNAL + signal;
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "[waiting for the sandbox, to delete it; Ctrl-C again does not wait]\n");
+	return 0;
+}
+
 static int create(struct run *r)
 {
 	long life = r->timeout_s ? r->timeout_s + AROUND_S : DEFAULT_S;
@@ -189,8 +202,13 @@ static int create(struct run *r)
 		json_object_set_new(body, "engine", json_string(r->engine));
 	if (r->template_name)
 		json_object_set_new(body, "template", json_string(r->template_name));
+	r->command->http.interrupt = on_signal_creating;
+	r->command->http.arg = r;
 	got = http_json(&r->command->http, "POST", "/v1/sandboxes", body, &answer, &reply);
+	r->command->http.interrupt = NULL;
 	json_decref(body);
+	if (got < 0 && reply.stopped)
+		return complain(r->leave_code, "A sandbox may be left that ends by itself: see carrel ls.");
 	if (got < 0)
 		return complain_reply(r->command, EXIT_FAILED, &reply);
 	id = json_string_value(json_object_get(answer, "id"));
@@ -199,7 +217,7 @@ static int create(struct run *r)
 	if (!r->id[0])
 		return complain(EXIT_FAILED, "The appliance's answer names no sandbox.");
 	r->ours = true;
-	return EXIT_OK;
+	return r->leave_code;
 }
 
 static void delete_sandbox(struct run *r)
@@ -361,7 +379,8 @@ const struct verb verb_run = {
 	.help = "run code in a sandbox of its own\n\n"
 		"Output appears as it comes. FILE may be - for stdin.\n"
 		"  --put FILE[:PATH]   copy FILE in first (to /home/user, or to PATH); any number of times\n"
-		"  --get PATH[:FILE]   copy PATH out afterwards, also when the code failed; as often as wanted\n"
+		"  --get PATH[:FILE]   copy PATH out afterwards, also when the code failed; as often as "
+		"wanted\n"
 		"  --images DIR        save pictures that the code shows as DIR/carrel-1.png and so on\n"
 		"  --engine E          auto, tcg or kvm            --template T   python, …\n"
 		"  --language L        the kernel's language       --env N=V      in the code's environment\n"

@@ -45,6 +45,7 @@ static int follow_once(struct stream *s, const char *method, const char *path, j
 			      .body = body,
 			      .sink = on_bytes,
 			      .interrupt = on_signal,
+			      .never_silent = true,
 			      .arg = &f };
 	int got = http_do(&s->command->http, &rq, reply);
 

@@ -107,6 +107,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def create(self, spec):
         if spec.get("engine") == "jail":
             return self.refuse(400, "unknown_engine", "There is no engine jail here.", "engine")
+        if spec.get("template") == "slow":
+            self.server.streams += 1
+            time.sleep(1)
         self.server.made += 1
         sandbox = {"id": f"sbx-{self.server.made}", "state": "running", "engine": "tcg", "template": "python",
                    "started": "clone", "created_at": "2026-01-01T00:00:00.000Z",
@@ -374,6 +377,11 @@ def test_signals(fake, d):
     p = start("-c", "wait")
     p.send_signal(signal.SIGTERM)
     assert p.wait(20) == 143 and fake.ended[-1] == f"sbx-{fake.made}"
+    streams = fake.streams
+    p = subprocess.Popen([CARREL, "run", "--template", "slow", "-c", "x"], stdin=subprocess.DEVNULL, env=settings(fake))
+    wait_for(lambda: fake.streams > streams)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(20) == 130 and fake.ended[-1] == f"sbx-{fake.made}", "a sandbox on its way is deleted, too"
     fake.interrupted.set()
     ended = len(fake.ended)
     out, err = carrel(fake, "run", "--keep", "-c", "exit 0")
