@@ -12,6 +12,9 @@
 /* /proc/self/mountinfo of a busy container host; a larger one is refused. */
 enum { PROC_TEXT_MAX = 1024 * 1024 };
 
+/* The kernel's bound of cpu.weight; far below that of cpu.shares. */
+enum { WEIGHT_MAX = 10000 };
+
 static const struct cgroup_ops *ops_of(const struct cgroup *cg)
 {
 	return cg->version == 2 ? &cgroup_v2 : &cgroup_v1;
@@ -78,6 +81,16 @@ int cgroup_read(const char *dir, const char *file, char *ret, size_t size)
 	err = read_all(fd, ret, size);
 	close(fd);
 	return err;
+}
+
+/* Their group counts as one process against every other on the host, however
+ * many sandboxes are in it; so: one ordinary process a CPU. */
+uint64_t cgroup_base_weight(unsigned one)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t weight = (uint64_t)one * (uint64_t)(cpus > 0 ? cpus : 1);
+
+	return weight > WEIGHT_MAX ? WEIGHT_MAX : weight;
 }
 
 int cgroup_mkdir(const char *dir)

@@ -40,6 +40,8 @@ int cgroup_write(const char *dir, const char *file, const char *text);
 int cgroup_write_u64(const char *dir, const char *file, uint64_t value);
 /* At most size - 1 bytes, ended by NUL. */
 int cgroup_read(const char *dir, const char *file, char *ret, size_t size);
+/* The CPU weight of all sandboxes together, given that of one ordinary process. */
+uint64_t cgroup_base_weight(unsigned one);
 int cgroup_mkdir(const char *dir);
 int cgroup_rmdir(const char *dir);
 /* SIGKILL to every process of dir/cgroup.procs; counts them. */

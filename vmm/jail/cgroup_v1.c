@@ -53,6 +53,11 @@ static int v1_base_find(struct cgroup *ret, const char *name, const char *mounti
 			return err;
 		}
 	}
+	err = cgroup_write_u64(base.dirs[CGROUP_CPU], "cpu.shares", cgroup_base_weight(1024));
+	if (err) {
+		snprintf(ret_message, size, "Cannot set the CPU weight of %s: %s.", base.dirs[CGROUP_CPU], strerror(-err));
+		return err;
+	}
 	*ret = base;
 	return 0;
 }

@@ -70,7 +70,9 @@ static int base_try(char *ret, size_t size, const char *dir, const char *name)
 	err = cgroup_path(ret, size, dir, name);
 	if (!err)
 		err = cgroup_mkdir(ret);
-	return err ? err : cgroup_write(ret, "cgroup.subtree_control", CONTROLLERS);
+	if (!err)
+		err = cgroup_write(ret, "cgroup.subtree_control", CONTROLLERS);
+	return err ? err : cgroup_write_u64(ret, "cpu.weight", cgroup_base_weight(100));
 }
 
 /* Back from the leaf that an earlier start stepped into. */
