@@ -43,16 +43,28 @@ kernel_file() {
 	apt_private apt-get --print-uris download "$1" | awk -v dir="$CACHE/debs" '{ print dir "/" $2 }'
 }
 
+# A source that is edited meanwhile would end up under the hash of what it was before.
+guest_compile() {
+	local before=''
+	GUEST_KEY=$(guest_key)
+	while [ "$GUEST_KEY" != "$before" ]; do
+		before=$GUEST_KEY
+		run_long "guest programs" in_build_chroot -- make --no-print-directory -j2 guest OUT=build/guest
+		GUEST_KEY=$(guest_key)
+	done
+}
+
 guest_build() {
-	local key
-	key=$(guest_key)
-	GUEST=$CACHE/guest/$key
+	GUEST_KEY=$(guest_key)
+	GUEST=$CACHE/guest/$GUEST_KEY
 	[ ! -d "$GUEST" ] || return 0
-	run_long "guest programs" in_build_chroot -- make --no-print-directory -j2 guest OUT=build/guest
+	guest_compile
+	GUEST=$CACHE/guest/$GUEST_KEY
+	[ ! -d "$GUEST" ] || return 0
 	entry_begin guest
 	guest_install "$ENTRY_TMP/root"
 	install -m 755 "$REPO/build/guest/carrel-init" "$ENTRY_TMP/init"
-	entry_publish guest "$key"
+	entry_publish guest "$GUEST_KEY"
 }
 
 guest_install() {

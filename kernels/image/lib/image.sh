@@ -1,7 +1,8 @@
 # The image directory: rootfs.ext4, scratch.ext4, vmlinux, initrd, manifest.json.
 
+# GUEST_KEY is set once the guest programs of this run are there.
 image_key() {
-	{ guest_key
+	{ if [ -n "${GUEST_KEY:-}" ]; then echo "$GUEST_KEY"; else guest_key; fi
 	  kernel_key; } | hash_text
 }
 
