@@ -31,7 +31,7 @@ struct jupyter {
 	void *arg;
 	uv_loop_t *loop;
 	uv_idle_t *again; /* goes on where a turn ended */
-	struct signer *signer, *former;
+	struct signer *signer, *former, *next; /* former and next may be NULL */
 	char session[SESSION_DIGITS + 1];
 	uint64_t last;
 	bool closed, in_turn;
@@ -76,6 +76,7 @@ static bool unwrap(zmq_msg_t *parts, unsigned n, struct wire_message *ret, struc
 static bool verified(struct jupyter *j, const struct wire_message *m, struct wire_part signature)
 {
 	return signer_check(j->signer, m, signature.bytes, signature.len) ||
+	       (j->next && signer_check(j->next, m, signature.bytes, signature.len)) ||
 	       (j->former && signer_check(j->former, m, signature.bytes, signature.len));
 }
 
@@ -138,6 +139,7 @@ static void free_now(struct jupyter *j)
 {
 	signer_free(j->signer);
 	signer_free(j->former);
+	signer_free(j->next);
 	free(j);
 }
 
@@ -424,11 +426,20 @@ int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, j
 	return jupyter_send(j, ch, &m);
 }
 
-void jupyter_rekey(struct jupyter *j, const char *key)
+void jupyter_rekey_begin(struct jupyter *j, const char *key)
 {
+	signer_free(j->next);
+	j->next = signer_new(key);
+}
+
+void jupyter_rekey_end(struct jupyter *j)
+{
+	if (!j->next)
+		return;
 	signer_free(j->former);
 	j->former = j->signer;
-	j->signer = signer_new(key);
+	j->signer = j->next;
+	j->next = NULL;
 }
 
 bool jupyter_drained(struct jupyter *j)

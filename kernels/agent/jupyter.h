@@ -38,8 +38,10 @@ void jupyter_close(struct jupyter *j);
 int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_message *m);
 /* A request of the agent's own; content is taken over. */
 int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, json_t *content);
-/* Sign with key from now on; the former key stays good for what is on its way. */
-void jupyter_rekey(struct jupyter *j, const char *key);
+/* Messages signed with key are good from now on: the kernel was asked to take it. */
+void jupyter_rekey_begin(struct jupyter *j, const char *key);
+/* It has: sign with that key. The former one stays good for what is on its way. */
+void jupyter_rekey_end(struct jupyter *j);
 /* Look at the sockets again: there is room, or something was sent. */
 void jupyter_kick(struct jupyter *j);
 /* True when no socket has a living other end and none holds a message. */

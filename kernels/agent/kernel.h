@@ -75,7 +75,7 @@ struct kernel {
 	struct tail crash;
 
 	struct jupyter *jupyter;
-	char key[65], next_key[65];
+	char key[65]; /* of the connection */
 	bool info_seen, iopub_seen, reseed_due, identity_sent;
 	void (*identity_done)(void *arg, const char *message);
 	void *identity_arg;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -127,7 +128,7 @@ static inline pid_t client_spawn(struct client *c, const char *kernels)
 	if (geteuid() == 0)
 		CHECK(chown(home, 1000, 1000) == 0);
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0 && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0)
 		_exit(agent_main((int)(sizeof(argv) / sizeof(argv[0])) - 1, (char **)argv));
 	return pid;
 }
