@@ -33,6 +33,11 @@ int fault_field(struct fault *f, const char *code, const char *field, const char
 	return -22; /* EINVAL */
 }
 
+int fault_no_memory(struct fault *f)
+{
+	return fault_set(f, 12 /* ENOMEM */, 503, "out_of_memory", "Carrel is out of memory; try again later.");
+}
+
 int fault_wrap(struct fault *f, int err, const char *context)
 {
 	char whole[sizeof(f->message)];

@@ -22,6 +22,8 @@ int fault_set(struct fault *f, int errno_value, int status, const char *code, co
 /* The same for a field of the request: status 400. */
 int fault_field(struct fault *f, const char *code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* 503 out_of_memory; returns -ENOMEM. */
+int fault_no_memory(struct fault *f);
 /* "context: " in front of the message while unwinding; returns err unchanged. */
 int fault_wrap(struct fault *f, int err, const char *context);
 

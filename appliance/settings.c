@@ -19,12 +19,18 @@ enum {
 struct option {
 	const char *name;
 	size_t offset;
-	size_t size;	   /* of a text; 0: a number */
+	size_t size; /* of a text; 0: a number */
 	unsigned min, max;
 };
 
-#define TEXT(name, member) { name, offsetof(struct settings, member), sizeof(((struct settings *)NULL)->member), 0, 0 }
-#define NUMBER(name, member, min, max) { name, offsetof(struct settings, member), 0, min, max }
+#define TEXT(name, member)                                                                               \
+	{                                                                                                \
+		name, offsetof(struct settings, member), sizeof(((struct settings *)NULL)->member), 0, 0 \
+	}
+#define NUMBER(name, member, min, max)                               \
+	{                                                            \
+		name, offsetof(struct settings, member), 0, min, max \
+	}
 static const struct option options[] = {
 	TEXT("state", state),
 	TEXT("run", run),
@@ -49,7 +55,8 @@ static const struct option *option_find(const char *name)
 static int option_text(const struct option *o, char *to, const char *value, struct fault *f)
 {
 	if (!*value || strlen(value) >= o->size)
-		return fault_field(f, "bad_setting", o->name, "%s must have from 1 to %zu bytes.", o->name, o->size - 1);
+		return fault_field(f, "bad_setting", o->name, "%s must have from 1 to %zu bytes.", o->name,
+				   o->size - 1);
 	memcpy(to, value, strlen(value) + 1);
 	return 0;
 }
@@ -60,8 +67,9 @@ static int option_number(const struct option *o, unsigned *to, const char *value
 	unsigned long n = strtoul(value, &end, 10);
 
 	if (*value < '0' || *value > '9' || *end || n < o->min || n > o->max)
-		return fault_field(f, "bad_setting", o->name, "%s must be a whole number from %u to %u, not \"%s\".",
-				   o->name, o->min, o->max, value);
+		return fault_field(f, "bad_setting", o->name,
+				   "%s must be a whole number from %u to %u, not \"%s\".", o->name, o->min,
+				   o->max, value);
 	*to = (unsigned)n;
 	return 0;
 }
@@ -87,7 +95,8 @@ static int line_read(struct settings *s, char *line, struct fault *f)
 	if (!*name || *name == '#')
 		return 0;
 	if (!value)
-		return fault_set(f, EINVAL, 400, "bad_setting", "\"%s\" is not of the form name = value.", name);
+		return fault_set(f, EINVAL, 400, "bad_setting", "\"%s\" is not of the form name = value.",
+				 name);
 	*value++ = '\0';
 	name[strcspn(name, " \t")] = '\0';
 	return option_set(s, name, value + strspn(value, " \t"), f);
@@ -100,8 +109,8 @@ static int file_read(struct settings *s, const char *path, struct fault *f)
 	int err = 0;
 
 	if (!file)
-		return fault_set(f, errno, 400, "bad_setting", "The configuration %s cannot be read: %s.", path,
-				 strerror(errno));
+		return fault_set(f, errno, 400, "bad_setting", "The configuration %s cannot be read: %s.",
+				 path, strerror(errno));
 	for (unsigned n = 1; !err && fgets(line, sizeof(line), file); n++) {
 		err = line_read(s, line, f);
 		snprintf(where, sizeof(where), "%.256s line %u", path, n);
@@ -119,8 +128,8 @@ static int arguments_read(struct settings *s, int argc, char **argv, bool files,
 		int err = 0;
 
 		if (strncmp(argv[i], "--", 2) != 0)
-			return fault_set(f, EINVAL, 400, "bad_setting", "\"%s\" is no option; options begin with --.",
-					 argv[i]);
+			return fault_set(f, EINVAL, 400, "bad_setting",
+					 "\"%s\" is no option; options begin with --.", argv[i]);
 		if (i + 1 == argc)
 			return fault_set(f, EINVAL, 400, "bad_setting", "%s needs a value.", argv[i]);
 		if (file && files)
@@ -154,7 +163,8 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 	if (!*s.run && snprintf(s.run, sizeof(s.run), "%s/run", s.state) >= (int)sizeof(s.run))
 		return fault_field(f, "bad_setting", "state", "state is too long.");
 	if (!*s.image)
-		return fault_field(f, "bad_setting", "image", "image is missing: give the directory of the built image.");
+		return fault_field(f, "bad_setting", "image",
+				   "image is missing: give the directory of the built image.");
 	*ret = s;
 	return 0;
 }

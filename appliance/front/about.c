@@ -3,11 +3,6 @@
 #include "handlers.h"
 #include "respond.h"
 
-static int out_of_memory(struct fault *f)
-{
-	return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
-}
-
 int about_health(struct request *r, struct fault *f)
 {
 	char why[256] = "";
@@ -15,17 +10,17 @@ int about_health(struct request *r, struct fault *f)
 	json_t *body = json_pack("{s:s, s:b}", "status", ready ? "ok" : "starting", "ready", ready);
 
 	if (!body || (!ready && json_object_set_new(body, "message", json_string(why))))
-		return out_of_memory(f);
+		return fault_no_memory(f);
 	return respond_json(r, 200, body, f);
 }
 
 int about_me(struct request *r, struct fault *f)
 {
-	json_t *body = json_pack("{s:s, s:b, s:{s:i}, s:{s:i}}", "id", r->owner, "admin", r->admin, "quota", "sandboxes",
-				 (int)r->settings->sandboxes_per_owner, "running", "sandboxes",
+	json_t *body = json_pack("{s:s, s:b, s:{s:i}, s:{s:i}}", "id", r->owner, "admin", r->admin, "quota",
+				 "sandboxes", (int)r->settings->sandboxes_per_owner, "running", "sandboxes",
 				 (int)store_running_count(r->store, r->owner));
 
-	return body ? respond_json(r, 200, body, f) : out_of_memory(f);
+	return body ? respond_json(r, 200, body, f) : fault_no_memory(f);
 }
 
 int about_stats(struct request *r, struct fault *f)
@@ -35,8 +30,10 @@ int about_stats(struct request *r, struct fault *f)
 	int err = core_stats(r->core, &stats);
 
 	if (err)
-		return fault_set(f, -err, 503, "starting", "There are no figures yet; try again in a moment.");
-	json_object_set_new(stats, "streams", json_pack("{s:i, s:i}", "open", (int)open, "limit", (int)limit));
+		return fault_set(f, -err, 503, "starting",
+				 "There are no figures yet; try again in a moment.");
+	json_object_set_new(stats, "streams",
+			    json_pack("{s:i, s:i}", "open", (int)open, "limit", (int)limit));
 	return respond_json(r, 200, stats, f);
 }
 

@@ -22,14 +22,17 @@ int auth_check(struct request *r, struct fault *f)
 	if (r->route->rights == RIGHTS_NONE)
 		return 0;
 	if (!key || !*key)
-		return fault_set(f, EACCES, 401, "unauthorized",
-				 "A key is needed: send \"Authorization: Bearer KEY\" or \"X-API-KEY: KEY\".");
-	err = strnlen(key, AUTH_KEY_MAX + 1) > AUTH_KEY_MAX ? -EACCES
-							      : store_key_check(r->store, key, r->owner, &r->admin);
+		return fault_set(
+			f, EACCES, 401, "unauthorized",
+			"A key is needed: send \"Authorization: Bearer KEY\" or \"X-API-KEY: KEY\".");
+	err = strnlen(key, AUTH_KEY_MAX + 1) > AUTH_KEY_MAX
+		      ? -EACCES
+		      : store_key_check(r->store, key, r->owner, &r->admin);
 	if (err == -EACCES)
 		return fault_set(f, EACCES, 401, "unauthorized", "This key is unknown, expired or revoked.");
 	if (err)
-		return fault_set(f, -err, 500, "store_failed", "The keys could not be read: %s.", strerror(-err));
+		return fault_set(f, -err, 500, "store_failed", "The keys could not be read: %s.",
+				 strerror(-err));
 	if (r->route->rights == RIGHTS_ADMIN && !r->admin)
 		return fault_set(f, EACCES, 403, "forbidden", "This needs an admin key.");
 	return 0;

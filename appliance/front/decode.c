@@ -4,12 +4,24 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Length that a sequence's first byte announces; 0: no first byte. */
+static size_t utf8_length(unsigned char c)
+{
+	if (c < 0x80)
+		return 1;
+	if (c >= 0xc2 && c < 0xe0)
+		return 2;
+	if (c >= 0xe0 && c < 0xf0)
+		return 3;
+	return c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+}
+
 /* Length of the well-formed sequence at s, or 0. */
 static size_t utf8_step(const unsigned char *s, size_t len)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	uint32_t c = s[0];
-	size_t n = c < 0x80 ? 1 : c >= 0xf0 && c <= 0xf4 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 0;
+	size_t n = utf8_length(s[0]);
 
 	if (n <= 1)
 		return n;

@@ -108,8 +108,8 @@ static int full_send(struct request *r, const struct output_full *o)
 	int err;
 
 	if (!whole && o->have > 0)
-		snprintf(range, sizeof(range), "Content-Range: bytes 0-%" PRIu64 "/%" PRIu64 "\r\n", o->have - 1,
-			 o->total);
+		snprintf(range, sizeof(range), "Content-Range: bytes 0-%" PRIu64 "/%" PRIu64 "\r\n",
+			 o->have - 1, o->total);
 	else if (!whole)
 		snprintf(range, sizeof(range), "Content-Range: bytes */%" PRIu64 "\r\n", o->total);
 	err = respond_head(r, whole ? 200 : 206, o->content_type, (int64_t)o->have, range);

@@ -12,9 +12,14 @@ enum {
 static const char *json_type_name(const json_t *v)
 {
 	static const char *const names[] = {
-		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array",	    [JSON_STRING] = "a string",
-		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number with a fraction", [JSON_TRUE] = "true",
-		[JSON_FALSE] = "false",	     [JSON_NULL] = "null",
+		[JSON_OBJECT] = "an object",
+		[JSON_ARRAY] = "an array",
+		[JSON_STRING] = "a string",
+		[JSON_INTEGER] = "a number",
+		[JSON_REAL] = "a number with a fraction",
+		[JSON_TRUE] = "true",
+		[JSON_FALSE] = "false",
+		[JSON_NULL] = "null",
 	};
 
 	return names[json_typeof(v)];
@@ -50,12 +55,14 @@ static int field_string(const struct field *d, const char *path, json_t *v, cons
 	if (len < d->min)
 		return fault_field(f, "out_of_range", path, "%s must not be empty.", path);
 	if (len > d->max)
-		return fault_field(f, "out_of_range", path, "%s must be at most %.0f bytes long.", path, d->max);
+		return fault_field(f, "out_of_range", path, "%s must be at most %.0f bytes long.", path,
+				   d->max);
 	*ret = text;
 	return 0;
 }
 
-static int field_text(const struct field *d, const char *path, json_t *v, struct field_text *ret, struct fault *f)
+static int field_text(const struct field *d, const char *path, json_t *v, struct field_text *ret,
+		      struct fault *f)
 {
 	const char *text = NULL;
 	int err = field_string(d, path, v, &text, f);
@@ -72,8 +79,8 @@ static int field_whole(const struct field *d, const char *path, json_t *v, unsig
 	if (!json_is_integer(v))
 		return wrong_type(f, path, "a whole number", v);
 	if (n < d->min || n > d->max)
-		return fault_field(f, "out_of_range", path, "%s must be a whole number from %.0f to %.0f.", path, d->min,
-				   d->max);
+		return fault_field(f, "out_of_range", path, "%s must be a whole number from %.0f to %.0f.",
+				   path, d->min, d->max);
 	*ret = (unsigned)json_integer_value(v);
 	return 0;
 }
@@ -85,7 +92,8 @@ static int field_number(const struct field *d, const char *path, json_t *v, doub
 	if (!json_is_number(v))
 		return wrong_type(f, path, "a number", v);
 	if (!(n >= d->min && n <= d->max))
-		return fault_field(f, "out_of_range", path, "%s must be a number from %g to %g.", path, d->min, d->max);
+		return fault_field(f, "out_of_range", path, "%s must be a number from %g to %g.", path,
+				   d->min, d->max);
 	*ret = n;
 	return 0;
 }
@@ -95,7 +103,8 @@ static int field_object(const struct field *d, const char *path, json_t *v, json
 	if (!json_is_object(v))
 		return wrong_type(f, path, "an object", v);
 	if ((double)json_dumpb(v, NULL, 0, JSON_COMPACT) > d->max)
-		return fault_field(f, "out_of_range", path, "%s must take at most %.0f bytes of JSON.", path, d->max);
+		return fault_field(f, "out_of_range", path, "%s must take at most %.0f bytes of JSON.", path,
+				   d->max);
 	*ret = v;
 	return 0;
 }
@@ -109,10 +118,12 @@ static int field_env(const struct field *d, const char *path, json_t *v, json_t 
 
 	if (err)
 		return err;
-	json_object_foreach (v, name, value) {
+	json_object_foreach(v, name, value)
+	{
 		snprintf(entry, sizeof(entry), "%.63s.%.63s", path, name);
 		if (!*name || strchr(name, '='))
-			return fault_field(f, "bad_env", entry, "A name in %s must not be empty or contain '='.", path);
+			return fault_field(f, "bad_env", entry,
+					   "A name in %s must not be empty or contain '='.", path);
 		if (!json_is_string(value))
 			return wrong_type(f, entry, "a string (quote numbers)", value);
 	}
@@ -129,9 +140,10 @@ static int field_strings(const struct field *d, const char *path, json_t *v, jso
 	if (!json_is_array(v))
 		return wrong_type(f, path, "an array of strings", v);
 	if ((double)json_array_size(v) < d->min || (double)json_array_size(v) > d->max)
-		return fault_field(f, "out_of_range", path, "%s must have from %.0f to %.0f entries.", path, d->min,
-				   d->max);
-	json_array_foreach (v, i, value) {
+		return fault_field(f, "out_of_range", path, "%s must have from %.0f to %.0f entries.", path,
+				   d->min, d->max);
+	json_array_foreach(v, i, value)
+	{
 		snprintf(entry, sizeof(entry), "%.63s[%zu]", path, i);
 		if (!json_is_string(value))
 			return wrong_type(f, entry, "a string", value);
@@ -140,7 +152,8 @@ static int field_strings(const struct field *d, const char *path, json_t *v, jso
 	return 0;
 }
 
-static int table_read(const struct field *table, const char *prefix, json_t *body, void *dest, struct fault *f);
+static int table_read(const struct field *table, const char *prefix, json_t *body, void *dest,
+		      struct fault *f);
 
 static int field_read(const struct field *d, const char *path, json_t *v, void *dest, struct fault *f)
 {
@@ -162,7 +175,8 @@ static int field_read(const struct field *d, const char *path, json_t *v, void *
 	case FIELD_STRINGS:
 		return field_strings(d, path, v, to, f);
 	case FIELD_TABLE:
-		return json_is_object(v) ? table_read(d->table, path, v, dest, f) : wrong_type(f, path, "an object", v);
+		return json_is_object(v) ? table_read(d->table, path, v, dest, f)
+					 : wrong_type(f, path, "an object", v);
 	case FIELD_END:
 		break;
 	}
@@ -187,18 +201,21 @@ static int unknown_field(const struct field *table, const char *path, struct fau
 	char list[192] = "";
 
 	for (; table->type != FIELD_END; table++)
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", *list ? ", " : "", table->name);
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", *list ? ", " : "",
+			 table->name);
 	return fault_field(f, "unknown_field", path, "There is no field %.80s here; there are: %s.", path,
 			   *list ? list : "none");
 }
 
-static int table_read(const struct field *table, const char *prefix, json_t *body, void *dest, struct fault *f)
+static int table_read(const struct field *table, const char *prefix, json_t *body, void *dest,
+		      struct fault *f)
 {
 	char path[PATH_MAX_SHOWN];
 	const char *name;
 	json_t *value;
 
-	json_object_foreach (body, name, value) {
+	json_object_foreach(body, name, value)
+	{
 		const struct field *d = table_find(table, name);
 		int err;
 

@@ -19,8 +19,9 @@ static int query_path(struct request *r, const char **ret, struct fault *f)
 	if (err)
 		return err;
 	if (!*ret || !**ret)
-		return fault_field(f, "missing_field", "path",
-				   "path is missing: say which file, as in ?path=data.csv (relative to /home/user).");
+		return fault_field(
+			f, "missing_field", "path",
+			"path is missing: say which file, as in ?path=data.csv (relative to /home/user).");
 	return 0;
 }
 
@@ -32,15 +33,15 @@ static int put_copy(struct request *r, struct bytepipe *in, struct fault *f)
 	int n = -1, err = 0;
 
 	if (!buf)
-		return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
+		return fault_no_memory(f);
 	while (!err && (n = request_read(r, buf, FILE_CHUNK)) > 0) {
 		got += n;
 		err = bytepipe_write(in, buf, (size_t)n, -1, FILE_STALL_MS);
 	}
 	free(buf);
 	if (err == -ETIMEDOUT)
-		return fault_set(f, ETIMEDOUT, 503, "sandbox_stalled", "The sandbox took no byte for %d seconds.",
-				 FILE_STALL_MS / 1000);
+		return fault_set(f, ETIMEDOUT, 503, "sandbox_stalled",
+				 "The sandbox took no byte for %d seconds.", FILE_STALL_MS / 1000);
 	if (err)
 		return fault_set(f, -err, 503, "sandbox_gone", "The sandbox stopped taking the file.");
 	if (n < 0 || (announced >= 0 && got != announced))
@@ -110,7 +111,7 @@ int files_list(struct request *r, struct fault *f)
 	if (!err)
 		err = list_window(r, &limit, &cursor, f);
 	if (!err)
-		err = core_file_list(r->core, r->owner, r->id, path && *path ? path : "/home/user", limit, cursor, &list,
-				     f);
+		err = core_file_list(r->core, r->owner, r->id, path && *path ? path : "/home/user", limit,
+				     cursor, &list, f);
 	return err ? err : respond_json(r, 200, list, f);
 }

@@ -21,7 +21,8 @@ enum {
 	FRONT_BACKLOG = 1024,
 	/* Sandboxes being started at one time: more than any host can do at once. */
 	FRONT_STARTS_MAX = 32,
-	/* Deletes, interrupts and the like at one time; apart from starts, so that these cannot lock them out. */
+	/* Deletes, interrupts and the like at one time; apart from starts, so that these cannot lock them
+	   out. */
 	FRONT_VERBS_MAX = 32,
 	/* Threads past the streams' bound that only tell clients so. */
 	FRONT_REFUSERS = 4,
@@ -141,12 +142,14 @@ static int lane_listen(struct lane *l, const char *run, const char *name, struct
 	int len = snprintf(l->path, sizeof(l->path), "%s/%s", run, name);
 
 	if (len < 0 || (size_t)len >= sizeof(l->path))
-		return fault_set(f, ENAMETOOLONG, 500, "bad_setting",
-				 "The run directory %s is too long for a socket's path; choose a shorter one.", run);
+		return fault_set(
+			f, ENAMETOOLONG, 500, "bad_setting",
+			"The run directory %s is too long for a socket's path; choose a shorter one.", run);
 	l->fd = FCGX_OpenSocket(l->path, FRONT_BACKLOG);
 	/* The run directory is the guard: only nginx and carreld may enter it. */
 	if (l->fd < 0 || chmod(l->path, 0666))
-		return fault_set(f, errno, 500, "socket", "The socket %s cannot be made: %s.", l->path, strerror(errno));
+		return fault_set(f, errno, 500, "socket", "The socket %s cannot be made: %s.", l->path,
+				 strerror(errno));
 	return 0;
 }
 
@@ -154,7 +157,8 @@ static int lane_start(struct lane *l, unsigned threads, struct fault *f)
 {
 	l->workers = calloc(threads, sizeof(*l->workers));
 	if (!l->workers)
-		return fault_set(f, ENOMEM, 500, "out_of_memory", "There is no memory for %u workers.", threads);
+		return fault_set(f, ENOMEM, 500, "out_of_memory", "There is no memory for %u workers.",
+				 threads);
 	for (; l->count < threads; l->count++) {
 		struct worker *w = &l->workers[l->count];
 		int err;
@@ -165,8 +169,9 @@ static int lane_start(struct lane *l, unsigned threads, struct fault *f)
 		err = pthread_create(&w->thread, NULL, worker_main, w);
 		if (err) {
 			atomic_fetch_sub(&l->front->running, 1);
-			return fault_set(f, err, 500, "threads", "Worker thread %u of %u cannot be started: %s.",
-					 l->count + 1, threads, strerror(err));
+			return fault_set(f, err, 500, "threads",
+					 "Worker thread %u of %u cannot be started: %s.", l->count + 1,
+					 threads, strerror(err));
 		}
 	}
 	return 0;

@@ -48,19 +48,21 @@ int json_in_parse(const char *text, size_t len, json_t **ret, struct fault *f)
 	if (json_blank(text, len)) {
 		body = json_object();
 		if (!body)
-			return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
+			return fault_no_memory(f);
 		*ret = body;
 		return 0;
 	}
 	if (!utf8_ok(text, len))
-		return fault_set(f, EINVAL, 400, "bad_utf8", "The body is not UTF-8; JSON must be sent as UTF-8.");
+		return fault_set(f, EINVAL, 400, "bad_utf8",
+				 "The body is not UTF-8; JSON must be sent as UTF-8.");
 	if (json_depth(text, len) > JSON_IN_DEPTH_MAX)
 		return fault_set(f, EINVAL, 400, "too_deep", "The body nests deeper than %d levels.",
 				 JSON_IN_DEPTH_MAX);
 	body = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	if (!body)
-		return fault_set(f, EINVAL, 400, "bad_json", "The body is not valid JSON: %s (line %d, column %d).",
-				 error.text, error.line, error.column);
+		return fault_set(f, EINVAL, 400, "bad_json",
+				 "The body is not valid JSON: %s (line %d, column %d).", error.text,
+				 error.line, error.column);
 	if (!json_is_object(body)) {
 		json_decref(body);
 		return fault_set(f, EINVAL, 400, "bad_json", "The body must be a JSON object: {…}.");

@@ -11,11 +11,6 @@
 #include "json_in.h"
 #include "respond.h"
 
-static int out_of_memory(struct fault *f)
-{
-	return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
-}
-
 int64_t request_length(const struct request *r)
 {
 	const char *text = FCGX_GetParam("CONTENT_LENGTH", r->fcgi->envp);
@@ -32,7 +27,8 @@ int request_read(struct request *r, char *buf, int size)
 
 static int body_too_large(const struct request *r, struct fault *f)
 {
-	return fault_set(f, E2BIG, 413, "body_too_large", "The body is larger than %zu bytes.", r->route->body_max);
+	return fault_set(f, E2BIG, 413, "body_too_large", "The body is larger than %zu bytes.",
+			 r->route->body_max);
 }
 
 /* The whole body, to the end of FCGI_STDIN: a chunked one has no CONTENT_LENGTH. */
@@ -60,10 +56,11 @@ static int body_read(struct request *r, char **ret, size_t *ret_len, struct faul
 		buf = grown;
 	}
 	if (!buf)
-		return out_of_memory(f);
+		return fault_no_memory(f);
 	if (n < 0 || (request_length(r) >= 0 && (int64_t)len != request_length(r))) {
 		free(buf);
-		return fault_set(f, EPIPE, 400, "body_incomplete", "The body ended before its announced length.");
+		return fault_set(f, EPIPE, 400, "body_incomplete",
+				 "The body ended before its announced length.");
 	}
 	*ret = buf;
 	*ret_len = len;
@@ -137,8 +134,9 @@ static void request_log(const struct request *r, int err, const struct fault *f)
 	bool cut = r->head_sent && err != -EPIPE;
 
 	if (f->status == 500 || cut)
-		fprintf(stderr, "carreld: %s %s: %s%s: %s\n", r->method, r->route ? r->route->pattern : "(no route)",
-			cut ? "answer cut short: " : "", f->code, f->message);
+		fprintf(stderr, "carreld: %s %s: %s%s: %s\n", r->method,
+			r->route ? r->route->pattern : "(no route)", cut ? "answer cut short: " : "", f->code,
+			f->message);
 }
 
 static void request_refuse(struct request *r, int err, struct fault *f, const struct route_match *match)

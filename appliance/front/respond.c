@@ -18,15 +18,24 @@ static const char *status_text(int status)
 		int status;
 		const char *text;
 	} texts[] = {
-		{ 200, "OK" },		    { 201, "Created" },
-		{ 204, "No Content" },	    { 206, "Partial Content" },
-		{ 400, "Bad Request" },	    { 401, "Unauthorized" },
-		{ 403, "Forbidden" },	    { 404, "Not Found" },
-		{ 405, "Method Not Allowed" }, { 408, "Request Timeout" },
-		{ 409, "Conflict" },	    { 413, "Content Too Large" },
-		{ 414, "URI Too Long" },    { 429, "Too Many Requests" },
-		{ 500, "Internal Server Error" }, { 501, "Not Implemented" },
-		{ 503, "Service Unavailable" }, { 504, "Gateway Timeout" },
+		{ 200, "OK" },
+		{ 201, "Created" },
+		{ 204, "No Content" },
+		{ 206, "Partial Content" },
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 408, "Request Timeout" },
+		{ 409, "Conflict" },
+		{ 413, "Content Too Large" },
+		{ 414, "URI Too Long" },
+		{ 429, "Too Many Requests" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 503, "Service Unavailable" },
+		{ 504, "Gateway Timeout" },
 		{ 507, "Insufficient Storage" },
 	};
 
@@ -62,7 +71,8 @@ int respond_head(struct request *r, int status, const char *type, int64_t length
 	if (length >= 0)
 		snprintf(size, sizeof(size), "Content-Length: %" PRId64 "\r\n", length);
 	n = snprintf(head, sizeof(head), "Status: %d %s\r\n%s%s%s%s%sCache-Control: no-store\r\n\r\n", status,
-		     status_text(status), *type ? "Content-Type: " : "", type, *type ? "\r\n" : "", size, extra);
+		     status_text(status), *type ? "Content-Type: " : "", type, *type ? "\r\n" : "", size,
+		     extra);
 	if (n < 0 || (size_t)n >= sizeof(head))
 		return -E2BIG;
 	r->head_sent = true;
@@ -88,7 +98,7 @@ int respond_json(struct request *r, int status, json_t *body, struct fault *f)
 
 	json_decref(body);
 	if (!text)
-		return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
+		return fault_no_memory(f);
 	err = respond_text(r, status, text, "");
 	free(text);
 	return err;
@@ -120,7 +130,8 @@ void respond_fault(struct request *r, const struct fault *f, const char *extra)
 	json_decref(body);
 	/* What the contract of 429 and 503 asks for, also where a fault named no time. */
 	if (f->retry_after_s > 0 || f->status == 429 || f->status == 503)
-		snprintf(retry, sizeof(retry), "Retry-After: %d\r\n", f->retry_after_s > 0 ? f->retry_after_s : 1);
+		snprintf(retry, sizeof(retry), "Retry-After: %d\r\n",
+			 f->retry_after_s > 0 ? f->retry_after_s : 1);
 	snprintf(headers, sizeof(headers), "%s%s", retry, extra);
 	if (!text || respond_text(r, f->status, text, headers))
 		respond_cut(r);

@@ -104,8 +104,9 @@ int route_find(const char *method, const struct target *t, struct route_match *r
 			*ret = m;
 			return 0;
 		}
-		snprintf(m.allow + strlen(m.allow), sizeof(m.allow) - strlen(m.allow), "%s%s%s", *m.allow ? ", " : "",
-			 routes[i].method, strcmp(routes[i].method, "GET") ? "" : ", HEAD");
+		snprintf(m.allow + strlen(m.allow), sizeof(m.allow) - strlen(m.allow), "%s%s%s",
+			 *m.allow ? ", " : "", routes[i].method,
+			 strcmp(routes[i].method, "GET") ? "" : ", HEAD");
 	}
 	if (!*m.allow)
 		return -ENOENT;

@@ -5,14 +5,14 @@
 #include "respond.h"
 
 enum {
-	TIMEOUT_S_MAX = 86400,     /* reference v1 */
-	MEMORY_MB_MIN = 256,	   /* the guest and a warm kernel need it */
-	MEMORY_MB_MAX = 4096,	   /* the largest size class of a snapshot */
-	CPUS_MAX = 4,		   /* vCPUs a microVM is ever given */
+	TIMEOUT_S_MAX = 86400, /* reference v1 */
+	MEMORY_MB_MIN = 256,   /* the guest and a warm kernel need it */
+	MEMORY_MB_MAX = 4096,  /* the largest size class of a snapshot */
+	CPUS_MAX = 4,          /* vCPUs a microVM is ever given */
 	DISK_MB_MIN = 64,
-	DISK_MB_MAX = 16 * 1024,   /* admission counts it in full */
-	METADATA_MAX = 64 * 1024,  /* kept in the row and shown by every list */
-	ENV_MAX = 128 * 1024,	   /* what one process start can carry, with room for arguments */
+	DISK_MB_MAX = 16 * 1024,  /* admission counts it in full */
+	METADATA_MAX = 64 * 1024, /* kept in the row and shown by every list */
+	ENV_MAX = 128 * 1024,     /* what one process start can carry, with room for arguments */
 };
 
 static const char *const engines[] = { "auto", "kvm", "tcg", "jail", NULL };
@@ -33,7 +33,8 @@ static const struct field limits_fields[] = {
 	{ .type = FIELD_END },
 };
 static const struct field create_fields[] = {
-	{ "template", FIELD_STRING, AT(template_name), 1, sizeof(((struct sandbox_spec *)NULL)->template_name) - 1 },
+	{ "template", FIELD_STRING, AT(template_name), 1,
+	  sizeof(((struct sandbox_spec *)NULL)->template_name) - 1 },
 	{ "engine", FIELD_STRING, AT(engine), 1, 15, .choices = engines },
 	{ "timeout_s", FIELD_WHOLE, AT(timeout_s), 1, TIMEOUT_S_MAX },
 	{ "env", FIELD_ENV, AT(env), 0, ENV_MAX },
@@ -113,8 +114,8 @@ int store_fault(struct fault *f, int err, const char *noun)
 	if (err == -EINVAL)
 		return fault_field(f, "bad_cursor", "cursor", "This cursor is not one that a list gave.");
 	if (err == -EAGAIN)
-		return fault_set(f, EAGAIN, 503, "starting", "This %s is being taken up again; try again in a moment.",
-				 noun);
+		return fault_set(f, EAGAIN, 503, "starting",
+				 "This %s is being taken up again; try again in a moment.", noun);
 	return fault_set(f, -err, 500, "store_failed", "The store could not be read: %s.", strerror(-err));
 }
 

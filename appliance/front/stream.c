@@ -25,11 +25,6 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int out_of_memory(struct fault *f)
-{
-	return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
-}
-
 static int stream_begin(struct request *r)
 {
 	int err = respond_head(r, 200, "application/x-ndjson", -1, "X-Accel-Buffering: no\r\n");
@@ -90,9 +85,10 @@ int stream_log(struct request *r, struct xlog *log, uint64_t after, struct fault
 	xlog_unref(log);
 	if (err) {
 		free(buf);
-		return err == -ENOMEM ? out_of_memory(f)
-				      : fault_set(f, -err, 500, "store_failed",
-						  "The execution's events cannot be read: %s.", strerror(-err));
+		return err == -ENOMEM
+			       ? fault_no_memory(f)
+			       : fault_set(f, -err, 500, "store_failed",
+					   "The execution's events cannot be read: %s.", strerror(-err));
 	}
 	err = stream_begin(r);
 	if (!err && !r->head_only)
@@ -130,7 +126,7 @@ static int lines_copy(struct request *r, struct bytepipe *pipe, char *buf, struc
 int stream_lines(struct request *r, struct bytepipe *pipe, struct fault *f)
 {
 	char *buf = malloc(STREAM_CHUNK);
-	int err = buf ? lines_copy(r, pipe, buf, f) : out_of_memory(f);
+	int err = buf ? lines_copy(r, pipe, buf, f) : fault_no_memory(f);
 
 	bytepipe_worker_close(pipe, NULL);
 	free(buf);
@@ -162,7 +158,7 @@ static int bytes_copy(struct request *r, struct bytepipe *pipe, int64_t size, ch
 int stream_bytes(struct request *r, struct bytepipe *pipe, int64_t size, struct fault *f)
 {
 	char *buf = malloc(STREAM_CHUNK);
-	int err = buf ? respond_head(r, 200, "application/octet-stream", size, "") : out_of_memory(f);
+	int err = buf ? respond_head(r, 200, "application/octet-stream", size, "") : fault_no_memory(f);
 
 	if (!err && !r->head_only)
 		err = bytes_copy(r, pipe, size, buf, f);

@@ -32,10 +32,13 @@ static int path_parse(const char *path, size_t len, struct target *t, char **cur
 
 		stop = stop ? stop : end;
 		if (t->segment_count == TARGET_SEGMENTS_MAX)
-			return fault_set(f, ENOENT, 404, "not_found", "There is no such path; see /v1 in the manual.");
-		if (piece_decode(start, (size_t)(stop - start), false, cursor, &t->segments[t->segment_count]))
+			return fault_set(f, ENOENT, 404, "not_found",
+					 "There is no such path; see /v1 in the manual.");
+		if (piece_decode(start, (size_t)(stop - start), false, cursor,
+				 &t->segments[t->segment_count]))
 			return fault_set(f, EINVAL, 400, "bad_path",
-					 "The request's path has a broken %%-escape, a NUL or bytes that are not UTF-8.");
+					 "The request's path has a broken %%-escape, a NUL or bytes that are "
+					 "not UTF-8.");
 		t->segment_count++;
 		path = stop;
 	}
@@ -50,14 +53,15 @@ static int query_parse(const char *q, struct target *t, char **cursor, struct fa
 
 		if (len > 0) {
 			if (t->query_count == TARGET_QUERY_MAX)
-				return fault_set(f, EINVAL, 400, "bad_query", "The query has more than %d parameters.",
-						 TARGET_QUERY_MAX);
+				return fault_set(f, EINVAL, 400, "bad_query",
+						 "The query has more than %d parameters.", TARGET_QUERY_MAX);
 			const char *value = name < len ? q + name + 1 : q + len;
 
 			if (piece_decode(q, name, true, cursor, &item->name) ||
 			    piece_decode(value, (size_t)(q + len - value), true, cursor, &item->value))
 				return fault_set(f, EINVAL, 400, "bad_query",
-						 "The query has a broken %%-escape, a NUL or bytes that are not UTF-8.");
+						 "The query has a broken %%-escape, a NUL or bytes that are "
+						 "not UTF-8.");
 			t->query_count++;
 		}
 		q += len;
@@ -74,12 +78,12 @@ int target_parse(const char *uri, struct target *ret, struct fault *f)
 	int err;
 
 	if (len > TARGET_LEN_MAX)
-		return fault_set(f, EINVAL, 414, "uri_too_long", "The request's address is longer than %d bytes.",
-				 TARGET_LEN_MAX);
+		return fault_set(f, EINVAL, 414, "uri_too_long",
+				 "The request's address is longer than %d bytes.", TARGET_LEN_MAX);
 	/* Each piece ends with a NUL in place of its separator; a name without '=' has one more. */
 	cursor = t.text = malloc(len + TARGET_QUERY_MAX + 2);
 	if (!t.text)
-		return fault_set(f, ENOMEM, 503, "out_of_memory", "Carrel is out of memory; try again later.");
+		return fault_no_memory(f);
 	err = path_parse(uri, path_len, &t, &cursor, f);
 	if (!err && uri[path_len] == '?')
 		err = query_parse(uri + path_len + 1, &t, &cursor, f);
@@ -105,15 +109,16 @@ int target_query(const struct target *t, const char *name, const char **ret, str
 		if (strcmp(t->query[i].name, name) != 0)
 			continue;
 		if (found)
-			return fault_field(f, "bad_query", name, "The query has %s twice; give it once.", name);
+			return fault_field(f, "bad_query", name, "The query has %s twice; give it once.",
+					   name);
 		found = t->query[i].value;
 	}
 	*ret = found;
 	return 0;
 }
 
-int target_query_number(const struct target *t, const char *name, uint64_t min, uint64_t max, uint64_t fallback,
-			uint64_t *ret, struct fault *f)
+int target_query_number(const struct target *t, const char *name, uint64_t min, uint64_t max,
+			uint64_t fallback, uint64_t *ret, struct fault *f)
 {
 	const char *text;
 	unsigned long long n;
@@ -129,9 +134,11 @@ int target_query_number(const struct target *t, const char *name, uint64_t min, 
 	errno = 0;
 	n = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end)
-		return fault_field(f, "wrong_type", name, "%s must be a whole number in decimal digits.", name);
+		return fault_field(f, "wrong_type", name, "%s must be a whole number in decimal digits.",
+				   name);
 	if (errno || n < min || n > max)
-		return fault_field(f, "out_of_range", name, "%s must be from %" PRIu64 " to %" PRIu64 ".", name, min, max);
+		return fault_field(f, "out_of_range", name, "%s must be from %" PRIu64 " to %" PRIu64 ".",
+				   name, min, max);
 	*ret = n;
 	return 0;
 }

@@ -34,7 +34,7 @@ void target_free(struct target *t);
 /* A parameter's value, or NULL when it is absent. Given twice: a fault. */
 int target_query(const struct target *t, const char *name, const char **ret, struct fault *f);
 /* A whole decimal number from min to max; absent: fallback. */
-int target_query_number(const struct target *t, const char *name, uint64_t min, uint64_t max, uint64_t fallback,
-			uint64_t *ret, struct fault *f);
+int target_query_number(const struct target *t, const char *name, uint64_t min, uint64_t max,
+			uint64_t fallback, uint64_t *ret, struct fault *f);
 
 #endif

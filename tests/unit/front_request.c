@@ -16,12 +16,25 @@ static void test_utf8(void)
 		const char *text;
 		bool ok;
 	} rows[] = {
-		{ "", true }, { "plain", true }, { "h\xc3\xa9", true }, { "\xe2\x82\xac", true },
-		{ "\xf0\x9f\x98\x80", true }, { "\xf4\x8f\xbf\xbf", true },
-		{ "\x80", false }, { "\xc3", false }, { "\xc0\xaf", false }, { "\xc1\xbf", false },
-		{ "\xe0\x80\xaf", false }, { "\xed\xa0\x80", false }, { "\xed\xbf\xbf", false },
-		{ "\xf0\x80\x80\xaf", false }, { "\xf4\x90\x80\x80", false }, { "\xf5\x80\x80\x80", false },
-		{ "\xff", false }, { "\xe2\x82", false }, { "\xe2\x28\xa1", false },
+		{ "", true },
+		{ "plain", true },
+		{ "h\xc3\xa9", true },
+		{ "\xe2\x82\xac", true },
+		{ "\xf0\x9f\x98\x80", true },
+		{ "\xf4\x8f\xbf\xbf", true },
+		{ "\x80", false },
+		{ "\xc3", false },
+		{ "\xc0\xaf", false },
+		{ "\xc1\xbf", false },
+		{ "\xe0\x80\xaf", false },
+		{ "\xed\xa0\x80", false },
+		{ "\xed\xbf\xbf", false },
+		{ "\xf0\x80\x80\xaf", false },
+		{ "\xf4\x90\x80\x80", false },
+		{ "\xf5\x80\x80\x80", false },
+		{ "\xff", false },
+		{ "\xe2\x82", false },
+		{ "\xe2\x28\xa1", false },
 	};
 	char scrub[] = "a\xff\xe2\x82\xac\xe2\x82z";
 
@@ -256,10 +269,21 @@ static int find(const char *method, const char *uri, struct route_match *m, stru
 static void test_routes(void)
 {
 	static const char *const nowhere[] = {
-		"/", "/v1", "/v1/", "/v1/sandboxes/", "/v1//sandboxes", "/v1/sandboxes/a_b", "/v1/sandboxes/..",
-		"/v1/sandboxes/a%2Fb", "/v1/sandboxes/A", "/v1/executions/x/outputs/-1/full",
-		"/v1/executions/x/outputs/1234567/full", "/v1/sandboxes/%C3%A9", "/V1/sandboxes",
-		"/v1/sandboxes/0123456789012345678901234567890123456789", NULL,
+		"/",
+		"/v1",
+		"/v1/",
+		"/v1/sandboxes/",
+		"/v1//sandboxes",
+		"/v1/sandboxes/a_b",
+		"/v1/sandboxes/..",
+		"/v1/sandboxes/a%2Fb",
+		"/v1/sandboxes/A",
+		"/v1/executions/x/outputs/-1/full",
+		"/v1/executions/x/outputs/1234567/full",
+		"/v1/sandboxes/%C3%A9",
+		"/V1/sandboxes",
+		"/v1/sandboxes/0123456789012345678901234567890123456789",
+		NULL,
 	};
 	struct route_match m;
 	struct target t;

@@ -98,8 +98,8 @@ void fake_thread_end(struct core *c)
 
 /* --- sandboxes --- */
 
-static int sandbox_row(struct core *c, const char *owner, const char *id, const char *state, unsigned timeout_s,
-		       json_t *metadata, struct fault *f)
+static int sandbox_row(struct core *c, const char *owner, const char *id, const char *state,
+		       unsigned timeout_s, json_t *metadata, struct fault *f)
 {
 	struct store_txn *t = store_txn_new(c->store);
 	struct sandbox_row row = {
@@ -140,7 +140,8 @@ int core_sandbox_create(struct core *c, const char *owner, const struct sandbox_
 	int err;
 
 	if (strcmp(spec->template_name, "python") != 0)
-		return fault_field(f, "unknown_template", "template", "There is no template %s.", spec->template_name);
+		return fault_field(f, "unknown_template", "template", "There is no template %s.",
+				   spec->template_name);
 	snprintf(id, sizeof(id), "sb-%u", atomic_fetch_add(&count, 1));
 	err = sandbox_row(c, owner, id, "running", spec->timeout_s, spec->metadata, f);
 	return err ? err : store_sandbox_get(c->store, owner, id, ret);
@@ -219,7 +220,8 @@ static uint64_t run_lines(struct fake_run *r, uint64_t seq, unsigned count)
 	char lines[FLOOD_LINES * 80] = "", *at = lines;
 
 	for (unsigned i = 0; i < count && i < FLOOD_LINES; i++)
-		at += sprintf(at, "{\"type\":\"stdout\",\"seq\":%llu,\"text\":\"line %u\\n\"}\n", (unsigned long long)++seq, i);
+		at += sprintf(at, "{\"type\":\"stdout\",\"seq\":%llu,\"text\":\"line %u\\n\"}\n",
+			      (unsigned long long)++seq, i);
 	run_log(r, lines, seq, false);
 	return seq;
 }
@@ -232,7 +234,8 @@ static void *run_main(void *arg)
 	uint64_t seq = 1;
 	unsigned count = 0;
 
-	snprintf(line, sizeof(line), "{\"type\":\"started\",\"seq\":1,\"execution_id\":\"%s\",\"execution_count\":1}\n", r->id);
+	snprintf(line, sizeof(line),
+		 "{\"type\":\"started\",\"seq\":1,\"execution_id\":\"%s\",\"execution_count\":1}\n", r->id);
 	run_log(r, line, 1, false);
 	if (!strcmp(r->code, "silent"))
 		run_wait(r, true);

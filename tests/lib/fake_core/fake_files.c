@@ -137,8 +137,8 @@ int core_file_get(struct core *c, const char *owner, const char *sandbox_id, con
 	return 0;
 }
 
-int core_process_run(struct core *c, const char *owner, const char *sandbox_id, const struct process_spec *spec,
-		     struct bytepipe **out, struct fault *f)
+int core_process_run(struct core *c, const char *owner, const char *sandbox_id,
+		     const struct process_spec *spec, struct bytepipe **out, struct fault *f)
 {
 	const char *program = spec->argv ? json_string_value(json_array_get(spec->argv, 0)) : spec->cmd;
 	int err = fake_sandbox_check(c, owner, sandbox_id, f);
@@ -150,12 +150,15 @@ int core_process_run(struct core *c, const char *owner, const char *sandbox_id, 
 		return err;
 	t = transfer_new(c, program);
 	t->silent = !strcmp(program, "sleep");
-	line = json_pack("{s:s, s:s%}", "type", "stdout", "text", spec->stdin_text ? spec->stdin_text : "", spec->stdin_len);
+	line = json_pack("{s:s, s:s%}", "type", "stdout", "text", spec->stdin_text ? spec->stdin_text : "",
+			 spec->stdin_len);
 	text = json_dumps(line, JSON_COMPACT | JSON_ENSURE_ASCII);
 	t->size = strlen(text) + 200;
 	t->bytes = malloc(t->size);
 	t->len = (size_t)snprintf(t->bytes, t->size,
-				  "{\"type\":\"started\",\"pid\":1}\n%s\n{\"type\":\"end\",\"exit_code\":0,\"duration_ms\":1}\n", text);
+				  "{\"type\":\"started\",\"pid\":1}\n%s\n{\"type\":\"end\",\"exit_code\":0,"
+				  "\"duration_ms\":1}\n",
+				  text);
 	json_decref(line);
 	free(text);
 	*out = t->pipe;
@@ -196,7 +199,8 @@ static void *in_main(void *arg)
 		else if (n == 0)
 			transfer_wait(t);
 		else
-			t->err = fault_set(&t->fault, EPIPE, 400, "body_incomplete", "The upload ended early.");
+			t->err = fault_set(&t->fault, EPIPE, 400, "body_incomplete",
+					   "The upload ended early.");
 	}
 	bytepipe_on_change(t->pipe, NULL, NULL);
 	bytepipe_hub_close(t->pipe, t->err ? &t->fault : NULL);
@@ -269,8 +273,8 @@ int core_file_put_finish(struct file_put *h, json_t **ret, bool *ret_created, st
 	return err;
 }
 
-int core_file_delete(struct core *c, const char *owner, const char *sandbox_id, const char *path, bool recursive,
-		     struct fault *f)
+int core_file_delete(struct core *c, const char *owner, const char *sandbox_id, const char *path,
+		     bool recursive, struct fault *f)
 {
 	int err = fake_sandbox_check(c, owner, sandbox_id, f);
 	struct fake_file **at = &c->files, *gone;
@@ -292,8 +296,8 @@ int core_file_delete(struct core *c, const char *owner, const char *sandbox_id, 
 	return gone ? 0 : no_such_file(f, path);
 }
 
-int core_file_list(struct core *c, const char *owner, const char *sandbox_id, const char *path, unsigned limit,
-		   const char *cursor, json_t **ret, struct fault *f)
+int core_file_list(struct core *c, const char *owner, const char *sandbox_id, const char *path,
+		   unsigned limit, const char *cursor, json_t **ret, struct fault *f)
 {
 	int err = fake_sandbox_check(c, owner, sandbox_id, f);
 	json_t *entries;
@@ -304,7 +308,8 @@ int core_file_list(struct core *c, const char *owner, const char *sandbox_id, co
 	entries = json_array();
 	pthread_mutex_lock(&c->lock);
 	for (struct fake_file *file = c->files; file; file = file->next)
-		json_array_append_new(entries, json_pack("{s:s, s:I}", "name", file->path, "size", (json_int_t)file->len));
+		json_array_append_new(
+			entries, json_pack("{s:s, s:I}", "name", file->path, "size", (json_int_t)file->len));
 	pthread_mutex_unlock(&c->lock);
 	*ret = json_pack("{s:o, s:n}", "entries", entries, "next");
 	return 0;
