@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static int open_pipe(struct capture *c, int i)
@@ -29,6 +30,7 @@ int capture_open(struct capture *c, struct iopub *io)
 	if (!c->chunk)
 		return -ENOMEM;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->line_lock, NULL);
 	for (i = 0; i < 2 && !err; i++)
 		err = open_pipe(c, i);
 	if (err)
@@ -49,8 +51,61 @@ void capture_close(struct capture *c)
 	parent_unref(c->parent);
 	free(c->chunk);
 	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->line_lock);
 	*c = (struct capture){ .read_fd = { -1, -1 }, .write_fd = { -1, -1 } };
 }
+
+/* ---- beginnings of lines ---- */
+
+bool capture_hold(struct capture *c, int i, const char *data, size_t n)
+{
+	struct capture_line *line = &c->line[i];
+	bool held, first;
+
+	pthread_mutex_lock(&c->line_lock);
+	/* Text of the other stream was written before this. */
+	held = n > 0 && data[n - 1] != '\n' && line->n + n <= CAPTURE_LINE_MAX && c->line[!i].n == 0;
+	first = held && line->n == 0;
+	if (held) {
+		memcpy(line->text + line->n, data, n);
+		line->n += n;
+	}
+	pthread_mutex_unlock(&c->line_lock);
+	if (first)
+		iopub_expect_text(c->iopub);
+	return held;
+}
+
+size_t capture_take_line(struct capture *c, int i, char *out)
+{
+	size_t n;
+
+	pthread_mutex_lock(&c->line_lock);
+	n = c->line[i].n;
+	memcpy(out, c->line[i].text, n);
+	c->line[i].n = 0;
+	pthread_mutex_unlock(&c->line_lock);
+	return n;
+}
+
+void capture_fork_prepare(struct capture *c)
+{
+	pthread_mutex_lock(&c->line_lock);
+}
+
+void capture_fork_parent(struct capture *c)
+{
+	pthread_mutex_unlock(&c->line_lock);
+}
+
+void capture_fork_child(struct capture *c)
+{
+	/* The parent will write these. */
+	c->line[0].n = c->line[1].n = 0;
+	pthread_mutex_unlock(&c->line_lock);
+}
+
+/* ---- reading ---- */
 
 static void queue_text(struct capture *c, int i, struct buf *text)
 {
@@ -80,9 +135,34 @@ static size_t drain_one(struct capture *c, int i, struct buf *text)
 	return total;
 }
 
+/* What was kept was written after all that is in the pipe: so nobody may keep
+ * more between the last read and the taking. */
+static size_t drain_held(struct capture *c, int i, struct buf *text)
+{
+	struct capture_line *line = &c->line[i];
+	size_t n = 0;
+
+	pthread_mutex_lock(&c->line_lock);
+	if (line->n > 0) {
+		n = drain_one(c, i, text) + line->n;
+		utf8_feed(&c->utf8[i], line->text, line->n, text);
+		queue_text(c, i, text);
+		line->n = 0;
+	}
+	pthread_mutex_unlock(&c->line_lock);
+	return n;
+}
+
 static size_t drain_locked(struct capture *c, struct buf *text)
 {
-	return drain_one(c, 0, text) + drain_one(c, 1, text);
+	size_t n = 0;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		n += drain_one(c, i, text);
+		n += drain_held(c, i, text);
+	}
+	return n;
 }
 
 size_t capture_drain(struct capture *c)

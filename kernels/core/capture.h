@@ -1,6 +1,10 @@
 /* Descriptors 1 and 2 as pipes: whatever writes to them, Python, C code or a
  * child, becomes stream messages. Reading needs no interpreter's lock.
  *
+ * The kernel's own language writes by capture_write(): the pieces of a line stay
+ * together, also with other threads and processes writing. What waits for the
+ * rest of its line goes out with the next drain at the latest.
+ *
  * The iopub thread reads when a pipe is readable; any thread may call
  * capture_drain() to have all that was written so far queued before what it
  * queues next. Text goes to the parent set last (none: it is dropped).
@@ -23,11 +27,19 @@ enum {
 	/* Bytes of one stream that one drain takes: twice a full pipe, so that a
 	 * child that never stops writing cannot hold the end of a cell. */
 	CAPTURE_DRAIN_MAX = 2 * CAPTURE_PIPE_SIZE,
+	/* The beginning of a line that waits for the rest. Writes up to this size
+	 * (PIPE_BUF) do not mix with those of other processes. */
+	CAPTURE_LINE_MAX = 4096,
 	/* Milliseconds from the first byte to its reading: print() writes a line
 	 * in two pieces. */
 	CAPTURE_GATHER_MS = 1,
 	/* Milliseconds between reads while little comes: bounds messages per second. */
 	CAPTURE_PACE_MS = 20,
+};
+
+struct capture_line {
+	size_t n;
+	char text[CAPTURE_LINE_MAX];
 };
 
 struct capture {
@@ -40,11 +52,23 @@ struct capture {
 	struct parent *parent;
 	bool discard;
 	char *chunk;
+	/* Guarded by line_lock, which nobody holds while writing to a pipe. */
+	pthread_mutex_t line_lock;
+	struct capture_line line[2];
 };
 
 /* Make the pipes and put them on descriptors 1 and 2. -errno. */
 int capture_open(struct capture *c, struct iopub *io);
 void capture_close(struct capture *c);
+/* True when the text was kept as the beginning of a line: nothing more to do.
+ * False: it was not, and capture_take_line() and a write must follow. */
+bool capture_hold(struct capture *c, int i, const char *data, size_t n);
+/* Move what is kept to out, which has CAPTURE_LINE_MAX bytes. Returns its size. */
+size_t capture_take_line(struct capture *c, int i, char *out);
+/* For pthread_atfork(): a child has the pipes, and its own beginnings of lines. */
+void capture_fork_prepare(struct capture *c);
+void capture_fork_parent(struct capture *c);
+void capture_fork_child(struct capture *c);
 /* Queue what the pipes hold now. Returns the bytes read. */
 size_t capture_drain(struct capture *c);
 /* Drain, then let later text go to another parent, or nowhere (discard). */

@@ -14,11 +14,22 @@
 /* ---- fork: no thread, lock or socket of the core is usable in a child ---- */
 
 static bool in_child;
-static bool armed;
+static struct capture *forking;
 
-static void forked(void)
+static void fork_prepare(void)
 {
-	in_child = armed;
+	capture_fork_prepare(forking);
+}
+
+static void fork_parent(void)
+{
+	capture_fork_parent(forking);
+}
+
+static void fork_child(void)
+{
+	capture_fork_child(forking);
+	in_child = true;
 }
 
 bool core_is_child(void)
@@ -112,8 +123,8 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 		return FAIL("cannot make the pipes of standard output: %s", strerror(-err));
 	/* C code's own lines keep their order with what Python writes. */
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-	armed = true;
-	pthread_atfork(NULL, NULL, forked);
+	forking = &c->capture;
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	err = start_threads(c, &s, why, why_size);
 	if (err)
 		return err;

@@ -185,6 +185,17 @@ int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const ch
 	return err;
 }
 
+void iopub_expect_text(struct iopub *io)
+{
+	pthread_mutex_lock(&io->lock);
+	/* While the thread paces its reading it drains by itself. */
+	if (!io->pacing) {
+		io->expecting = true;
+		wake_locked(io);
+	}
+	pthread_mutex_unlock(&io->lock);
+}
+
 int iopub_rekey(struct iopub *io, const char *key, size_t len)
 {
 	struct iopub_item *item = item_new(ITEM_REKEY, "", NULL);
@@ -380,23 +391,52 @@ struct reader {
 	int64_t due; /* ms, of GATHER and PACE */
 };
 
+static void set_pacing(struct iopub *io, bool pacing)
+{
+	pthread_mutex_lock(&io->lock);
+	io->pacing = pacing;
+	pthread_mutex_unlock(&io->lock);
+}
+
 static void reader_step(struct iopub *io, struct reader *r, bool readable)
 {
 	size_t n;
 
 	if (r->state == QUIET) {
-		if (!readable)
-			return;
-		*r = (struct reader){ GATHER, now_ms() + CAPTURE_GATHER_MS };
+		if (readable) {
+			set_pacing(io, true);
+			*r = (struct reader){ GATHER, now_ms() + CAPTURE_GATHER_MS };
+		}
 		return;
 	}
 	if (now_ms() < r->due)
 		return;
 	n = capture_drain(io->capture);
-	if (n == 0 && r->state == PACE)
-		r->state = QUIET;
-	else /* A flood is read as it comes, a trickle is gathered. */
-		*r = (struct reader){ PACE, now_ms() + (n < CAPTURE_CHUNK ? CAPTURE_PACE_MS : 0) };
+	if (n == 0) {
+		set_pacing(io, false);
+		/* What was kept just before did not wake this thread. */
+		n = capture_drain(io->capture);
+		if (n == 0) {
+			r->state = QUIET;
+			return;
+		}
+		set_pacing(io, true);
+	}
+	/* A flood is read as it comes, a trickle is gathered. */
+	*r = (struct reader){ PACE, now_ms() + (n < CAPTURE_CHUNK ? CAPTURE_PACE_MS : 0) };
+}
+
+/* Awake again; true when captured text waits in no pipe. */
+static bool take_wake_up(struct iopub *io)
+{
+	bool expecting;
+
+	pthread_mutex_lock(&io->lock);
+	io->sleeping = false;
+	expecting = io->expecting;
+	io->expecting = false;
+	pthread_mutex_unlock(&io->lock);
+	return expecting;
 }
 
 /* Wait for the queue, a subscriber or captured text. */
@@ -410,18 +450,17 @@ static void wait_and_read(struct iopub *io, struct reader *r)
 	};
 	int64_t left = r->state == QUIET ? -1 : r->due - now_ms();
 	uint64_t count;
+	bool readable;
 	int n = zmq_poll(items, r->state == QUIET ? 4 : 2, r->state == QUIET || left > 0 ? (long)left : 0);
 
-	pthread_mutex_lock(&io->lock);
-	io->sleeping = false;
-	pthread_mutex_unlock(&io->lock);
+	readable = take_wake_up(io);
 	if (n < 0)
 		return;
 	if (items[1].revents && read(io->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		log_line("iopub: cannot read the wake-up: %s", strerror(errno));
 	if (items[0].revents)
 		greet(io);
-	reader_step(io, r, items[2].revents || items[3].revents);
+	reader_step(io, r, readable || items[2].revents || items[3].revents);
 }
 
 static void *iopub_main(void *arg)

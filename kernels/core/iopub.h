@@ -49,6 +49,8 @@ struct iopub {
 	struct iopub_item *head, **tail;
 	size_t queued;     /* bytes */
 	bool sleeping;     /* in poll: needs wake_fd */
+	bool pacing;       /* reads the capture again soon */
+	bool expecting;    /* the beginning of a line is kept by capture */
 	bool sending;      /* head was taken and is not sent yet */
 	bool stopping;     /* leave once the queue is empty */
 };
@@ -69,6 +71,8 @@ int iopub_put(struct iopub *io, const char *type, struct parent *parent, char *c
 int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, json_t *content, json_t *metadata);
 /* Queue valid UTF-8 of a stream: 0 stdout, 1 stderr. At most IOPUB_TEXT_MAX bytes. -ENOMEM. */
 int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const char *text, size_t len);
+/* Text waits in the capture for the rest of its line: drain it after a while. */
+void iopub_expect_text(struct iopub *io);
 int iopub_put_status(struct iopub *io, const char *state, struct parent *parent);
 /* Sign what follows in the queue with another key. */
 int iopub_rekey(struct iopub *io, const char *key, size_t len);

@@ -10,9 +10,9 @@
 #include <openssl/rand.h>
 
 static struct core *core;
-/* The descriptor Python wrote to last: text of the other one is queued first,
- * so that what a cell prints on both keeps its order. */
-static int last_fd = 1;
+/* The stream Python wrote to last: text of the other one is queued first, so
+ * that what a cell prints on both keeps its order. */
+static int last_stream;
 
 void bridge_set_core(struct core *c)
 {
@@ -53,22 +53,48 @@ static int write_all(int fd, const char *data, size_t n)
 	return 0;
 }
 
-static PyObject *write_to(int fd, PyObject *arg)
+/* The kept beginning of a line and data in one write, so that other processes'
+ * text stays out of it. */
+static int write_line(int stream, const char *data, size_t n)
+{
+	char line[2 * CAPTURE_LINE_MAX];
+	size_t kept = core ? capture_take_line(&core->capture, stream, line) : 0;
+
+	if (kept == 0)
+		return write_all(stream + 1, data, n);
+	if (kept + n <= sizeof(line)) {
+		memcpy(line + kept, data, n);
+		return write_all(stream + 1, line, kept + n);
+	}
+	return write_all(stream + 1, line, kept) < 0 ? -1 : write_all(stream + 1, data, n);
+}
+
+static int change_stream(int stream)
+{
+	int other = last_stream;
+
+	last_stream = stream;
+	if (!is_connected())
+		return write_line(other, "", 0);
+	Py_BEGIN_ALLOW_THREADS
+	core_flush(core);
+	Py_END_ALLOW_THREADS
+	return 0;
+}
+
+static PyObject *write_to(int stream, PyObject *arg)
 {
 	Py_buffer view;
 	Py_ssize_t n;
-	int err;
+	int err = 0;
 
 	if (PyObject_GetBuffer(arg, &view, PyBUF_SIMPLE) < 0)
 		return NULL;
-	if (fd != last_fd && is_connected()) {
-		Py_BEGIN_ALLOW_THREADS
-		core_flush(core);
-		Py_END_ALLOW_THREADS
-	}
-	last_fd = fd;
 	n = view.len;
-	err = write_all(fd, view.buf, (size_t)n);
+	if (stream != last_stream)
+		err = change_stream(stream);
+	if (!err && !(core && capture_hold(&core->capture, stream, view.buf, (size_t)n)))
+		err = write_line(stream, view.buf, (size_t)n);
 	PyBuffer_Release(&view);
 	return err ? NULL : PyLong_FromSsize_t(n);
 }
@@ -76,26 +102,27 @@ static PyObject *write_to(int fd, PyObject *arg)
 static PyObject *write_out(PyObject *self, PyObject *arg)
 {
 	(void)self;
-	return write_to(1, arg);
+	return write_to(0, arg);
 }
 
 static PyObject *write_err(PyObject *self, PyObject *arg)
 {
 	(void)self;
-	return write_to(2, arg);
+	return write_to(1, arg);
 }
 
-static PyObject *flush(PyObject *self, PyObject *none)
+static PyObject *flush_out(PyObject *self, PyObject *none)
 {
 	(void)self;
 	(void)none;
-	if (is_connected()) {
-		Py_BEGIN_ALLOW_THREADS
-		core_flush(core);
-		iopub_wait_empty(&core->iopub, CORE_STOP_MS);
-		Py_END_ALLOW_THREADS
-	}
-	Py_RETURN_NONE;
+	return write_line(0, "", 0) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *flush_err(PyObject *self, PyObject *none)
+{
+	(void)self;
+	(void)none;
+	return write_line(1, "", 0) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static void free_buffers(struct iopub_buffer *b, size_t n)
@@ -303,9 +330,10 @@ static PyObject *reseed_tls(PyObject *self, PyObject *arg)
 }
 
 static PyMethodDef methods[] = {
-	{ "write_out", write_out, METH_O, "write bytes to descriptor 1" },
-	{ "write_err", write_err, METH_O, "write bytes to descriptor 2" },
-	{ "flush", flush, METH_NOARGS, "wait until all output was handed over" },
+	{ "write_out", write_out, METH_O, "write bytes to descriptor 1, lines at once" },
+	{ "write_err", write_err, METH_O, "write bytes to descriptor 2, lines at once" },
+	{ "flush_out", flush_out, METH_NOARGS, "write the beginning of a line that was kept" },
+	{ "flush_err", flush_err, METH_NOARGS, "write the beginning of a line that was kept" },
 	{ "publish", publish, METH_VARARGS, "publish(type, content, metadata=None, buffers=None)" },
 	{ "input", input, METH_VARARGS, "input(prompt, password)" },
 	{ "parent", parent, METH_NOARGS, "header of the request that is served" },

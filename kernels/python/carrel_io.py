@@ -1,8 +1,9 @@
 """Standard streams and questions of the kernel.
 
-sys.stdout and sys.stderr write through to descriptors 1 and 2, so that the
-order with C code and children is that of writing; the core reads the
-descriptors and gathers what was written into few messages.
+sys.stdout and sys.stderr write each line to descriptors 1 and 2 at once, so that
+the order with C code and children is that of writing; the beginning of a line
+waits for its rest for some milliseconds. The core reads the descriptors and
+gathers what was written into few messages.
 """
 
 import builtins
@@ -19,6 +20,7 @@ from IPython.core.error import StdinNotImplementedError
 class _Out(io.RawIOBase):
     # A built-in is no method: it is called without self, with the bytes.
     write = staticmethod(_carrel.write_out)
+    flush = staticmethod(_carrel.flush_out)
     name = "<stdout>"
 
     def fileno(self):
@@ -30,6 +32,7 @@ class _Out(io.RawIOBase):
 
 class _Err(_Out):
     write = staticmethod(_carrel.write_err)
+    flush = staticmethod(_carrel.flush_err)
     name = "<stderr>"
 
     def fileno(self):

@@ -9,6 +9,7 @@ import faulthandler
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import carrel_identity
@@ -27,6 +28,8 @@ def create(prepared):
     """Make the kernel. prepared: warm everything up and leave no trace."""
     carrel_io.install()
     carrel_source.install()
+    # The kernel's own threads hold nothing that a forked child would miss.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
     kernel = Kernel()
     if prepared:
         carrel_prepare.prepare(kernel)

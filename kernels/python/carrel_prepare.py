@@ -112,9 +112,9 @@ def _forget(kernel):
 def _forget_cells(shell):
     import linecache
 
-    for name in list(getattr(linecache, "_ipython_cache", ())):
-        linecache._ipython_cache.pop(name, None)
-    linecache.clearcache()
+    for name in shell.compile._filename_map:
+        linecache.cache.pop(name, None)
+        getattr(linecache, "_ipython_cache", {}).pop(name, None)
     shell.compile._filename_map.clear()
 
 

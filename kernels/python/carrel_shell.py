@@ -139,6 +139,8 @@ class ZMQInteractiveShell(InteractiveShell):
         """Run a shell command that writes straight to the cell's output."""
         cmd = self.var_expand(cmd, depth=1)
         # Without a terminal Python children would show nothing until they end.
+        sys.stdout.flush()
+        sys.stderr.flush()
         env = dict(os.environ)
         env.setdefault("PYTHONUNBUFFERED", "1")
         code = subprocess.call(cmd, shell=True, executable=env.get("SHELL") or "/bin/sh", env=env)

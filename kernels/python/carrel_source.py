@@ -8,6 +8,8 @@ import ast
 import inspect
 import linecache
 
+from IPython import get_ipython
+
 _getfile = inspect.getfile
 
 
@@ -29,8 +31,9 @@ def _defines(source, qualname):
 
 def _find_cell(cls):
     # The latest definition is the one that is alive.
-    for name, entry in reversed(list(getattr(linecache, "_ipython_cache", {}).items())):
-        if "class" in "".join(entry[2]) and _defines("".join(entry[2]), cls.__qualname__):
+    for name in reversed(list(get_ipython().compile._filename_map)):
+        source = "".join(linecache.getlines(name))
+        if "class" in source and _defines(source, cls.__qualname__):
             return name
     return None
 
