@@ -1,0 +1,120 @@
+#include "admission.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "template.h"
+
+unsigned admission_host_memory_mb(void)
+{
+	unsigned long long pages = (unsigned long long)sysconf(_SC_PHYS_PAGES);
+	unsigned long long size = (unsigned long long)sysconf(_SC_PAGESIZE);
+
+	/* The rest is for the page cache, which holds the snapshots. */
+	return (unsigned)(pages * size / (1024 * 1024) * 3 / 4);
+}
+
+static unsigned sandbox_memory_mb(const struct core *c, const struct vm_class *cls)
+{
+	return cls->memory_mb + engine_overhead_mb(engine_ops_of(c->engine));
+}
+
+unsigned admission_memory_used_mb(const struct core *c)
+{
+	unsigned used = template_memory_mb(c);
+	const struct sandbox *sb;
+
+	for (sb = c->sandboxes; sb; sb = sb->next)
+		used += sandbox_memory_mb(c, &sb->cls);
+	return used;
+}
+
+/* What live disks may still grow by. */
+static unsigned long long disk_promised(const struct core *c)
+{
+	unsigned long long promised = 0;
+	const struct sandbox *sb;
+	struct stat st;
+
+	for (sb = c->sandboxes; sb; sb = sb->next) {
+		unsigned long long full = (unsigned long long)sb->cls.disk_mb << 20, used = 0;
+
+		if (stat(sb->scratch_path, &st) == 0)
+			used = (unsigned long long)st.st_blocks * 512;
+		promised += used < full ? full - used : 0;
+	}
+	return promised;
+}
+
+static int check_disk(const struct core *c, const struct vm_class *cls, struct fault *f)
+{
+	struct statvfs fs;
+	unsigned long long have, want = (unsigned long long)cls->disk_mb << 20;
+
+	if (statvfs(c->settings->state, &fs) < 0)
+		return fault_set(f, errno, 500, "store", "%s cannot be examined: %s.", c->settings->state,
+				 strerror(errno));
+	have = (unsigned long long)fs.f_bavail * fs.f_frsize;
+	if (have >= disk_promised(c) + want)
+		return 0;
+	fault_set(f, ENOSPC, 503, "capacity",
+		  "The host's disk has no room for another %u MB; end a sandbox or free space.",
+		  cls->disk_mb);
+	f->retry_after_s = ADMISSION_RETRY_S;
+	return -ENOSPC;
+}
+
+static int check_memory(const struct core *c, const struct vm_class *cls, struct fault *f)
+{
+	unsigned want = sandbox_memory_mb(c, cls), used = admission_memory_used_mb(c);
+
+	if (want > c->memory_mb)
+		return fault_field(f, "out_of_range", "limits.memory_mb",
+				   "This host gives sandboxes %u MB together; one of %u MB needs %u.",
+				   c->memory_mb, cls->memory_mb, want);
+	if (used + want <= c->memory_mb)
+		return 0;
+	fault_set(f, ENOMEM, 503, "capacity", "%u of %u MB for sandboxes are in use; this one needs %u.",
+		  used, c->memory_mb, want);
+	f->retry_after_s = ADMISSION_RETRY_S;
+	return -ENOMEM;
+}
+
+static int check_quota(const struct core *c, const char *owner, struct fault *f)
+{
+	const struct sandbox *sb;
+	unsigned n = 0;
+
+	for (sb = c->sandboxes; sb; sb = sb->next)
+		n += strcmp(sb->owner, owner) == 0;
+	if (n < c->settings->sandboxes_per_owner)
+		return 0;
+	fault_set(f, EDQUOT, 429, "quota", "You have %u sandboxes; your quota is %u. End one first.", n,
+		  c->settings->sandboxes_per_owner);
+	f->retry_after_s = ADMISSION_RETRY_S;
+	return -EDQUOT;
+}
+
+int admission_check(const struct core *c, const char *owner, const struct sandbox_spec *spec,
+		    const struct vm_class *cls, struct fault *f)
+{
+	const char *engine = engine_ops_of(c->engine)->name;
+	int err;
+
+	if (strcmp(spec->template_name, c->settings->template_name) != 0)
+		return fault_field(f, "unknown_template", "template",
+				   "There is no template \"%.48s\" here; there is %s.", spec->template_name,
+				   c->settings->template_name);
+	if (strcmp(spec->engine, "auto") != 0 && strcmp(spec->engine, engine) != 0)
+		return fault_field(f, "engine_unavailable", "engine",
+				   "This appliance runs the engine %s, not %s.", engine, spec->engine);
+	err = check_quota(c, owner, f);
+	if (!err)
+		err = check_memory(c, cls, f);
+	if (!err)
+		err = check_disk(c, cls, f);
+	return err;
+}

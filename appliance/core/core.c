@@ -1,0 +1,249 @@
+/* The core's life, and its public calls: each is a closure on the hub that the
+ * calling worker waits for. */
+#include "core.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admission.h"
+#include "core_inner.h"
+#include "sandbox.h"
+#include "template.h"
+
+/* A snapshot's class for requests that ask for nothing: what the template's recipe says. */
+static void default_class(const struct image *image, struct vm_class *ret)
+{
+	json_t *limits = json_object_get(image->recipe, "limits");
+	json_t *memory = json_object_get(limits, "memory_mb"), *disk = json_object_get(limits, "disk_mb");
+	double cpus = json_number_value(json_object_get(limits, "cpus"));
+
+	template_class(json_is_integer(memory) ? (unsigned)json_integer_value(memory) : 1024,
+		       cpus > 0 ? cpus : 1, json_is_integer(disk) ? (unsigned)json_integer_value(disk) : 1024,
+		       ret);
+}
+
+void core_log(const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "carreld: %s\n", line);
+}
+
+static int engine_choose(const char *name, const struct engine_ops **ret, struct fault *f)
+{
+	char why[256] = "";
+	size_t i;
+
+	for (i = 0; engines[i]; i++) {
+		if (strcmp(name, "auto") != 0 && strcmp(name, engines[i]->name) != 0)
+			continue;
+		if (engines[i]->probe(why, sizeof(why)) == 0) {
+			*ret = engines[i];
+			return 0;
+		}
+	}
+	if (!why[0])
+		return fault_set(f, EINVAL, 500, "engine",
+				 "There is no engine \"%s\"; set ENGINE to auto, kvm or tcg.", name);
+	return fault_set(f, ENODEV, 500, "engine", "The engine %s cannot run on this host. %s", name, why);
+}
+
+static int core_open(struct core *c, struct fault *f)
+{
+	const struct engine_ops *ops = NULL;
+	char spawn_path[300];
+	int err = engine_choose(c->settings->engine, &ops, f);
+
+	if (!err)
+		err = image_open(c->settings->image, &c->image, f);
+	if (err < 0)
+		return err;
+	snprintf(spawn_path, sizeof(spawn_path), "%s/spawn.sock", c->settings->run);
+	c->spawn_path = strdup(spawn_path);
+	err = hub_new(&c->hub);
+	if (!err)
+		err = engine_new(hub_loop(c->hub), ops, c->spawn_path, c->run_dir, &c->engine);
+	if (err < 0)
+		return fault_set(f, -err, 500, "engine", "The engine %s could not be opened: %s.", ops->name,
+				 strerror(-err));
+	return template_set_new(c, &c->templates, f);
+}
+
+static void core_free(struct core *c)
+{
+	template_set_free(c->templates);
+	engine_free(c->engine);
+	hub_free(c->hub);
+	image_close(&c->image);
+	free(c->spawn_path);
+	free(c);
+}
+
+int core_start(const struct settings *s, struct store *store, struct core **ret, struct fault *f)
+{
+	struct core *c = calloc(1, sizeof(*c));
+	struct vm_class cls;
+	int err;
+
+	if (!c)
+		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
+	*c = (struct core){ .settings = s, .store = store };
+	c->image = (struct image){ .rootfs_fd = -1, .scratch_fd = -1, .kernel_fd = -1, .initrd_fd = -1 };
+	c->memory_mb = s->memory_mb ? s->memory_mb : admission_host_memory_mb();
+	snprintf(c->run_dir, sizeof(c->run_dir), "%s/run", s->state);
+	err = core_open(c, f);
+	if (!err)
+		err = recover(c, f);
+	if (err < 0) {
+		core_free(c);
+		return err;
+	}
+	default_class(&c->image, &cls);
+	c->default_template = template_get(c, &cls);
+	err = c->default_template ? hub_start(c->hub) : -ENOMEM;
+	if (err < 0) {
+		core_free(c);
+		return fault_set(f, -err, 500, "internal", "The hub's thread could not be started.");
+	}
+	*ret = c;
+	return 0;
+}
+
+/* --- stop --- */
+
+struct core_stop {
+	struct hub_call call;
+	struct core *core;
+	bool end_sandboxes, gave_up;
+};
+
+/* Machines are killed at once; what does not end in this time is left to its keeper. */
+enum { CORE_STOP_MS = 20 * 1000 };
+
+static void on_stop_timeout(void *arg)
+{
+	struct core *c = arg;
+	struct hub_call *call = c->stop_call;
+
+	c->stop_call = NULL;
+	if (call)
+		hub_call_end(call, -ETIMEDOUT);
+}
+
+void core_check_stopped(struct core *c)
+{
+	struct hub_call *call = c->stop_call;
+
+	if (!call || (c->end_sandboxes && c->sandboxes) || templates_cancel(c))
+		return;
+	c->stop_call = NULL;
+	hub_timer_free(c->stop_timer);
+	hub_call_end(call, 0);
+}
+
+static void stop_run(struct hub_call *call)
+{
+	struct core_stop *stop = (struct core_stop *)call;
+	struct core *c = stop->core;
+	struct sandbox *sb;
+
+	c->stopping = true;
+	c->end_sandboxes = stop->end_sandboxes;
+	c->stop_call = call;
+	c->stop_timer = hub_timer_new(c->hub, on_stop_timeout, c);
+	if (c->stop_timer)
+		hub_timer_set(c->stop_timer, CORE_STOP_MS);
+	for (sb = c->sandboxes; sb && stop->end_sandboxes; sb = sb->next)
+		sandbox_end(sb, REASON_HOST_RESTART, "Carrel was stopped.");
+	core_check_stopped(c);
+}
+
+void core_stop(struct core *c, bool end_sandboxes)
+{
+	struct core_stop stop = { .core = c, .end_sandboxes = end_sandboxes };
+	struct fault f;
+	int err = hub_call(c->hub, &stop.call, stop_run);
+
+	hub_stop(c->hub);
+	if (err < 0) {
+		/* Work on the pool may still use what would be freed; the process ends next. */
+		core_log("not everything ended in %d s; what is left ends at its deadline",
+			 CORE_STOP_MS / 1000);
+		return;
+	}
+	/* The writer's last callbacks post to the hub: they come first. */
+	store_txn_wait(store_txn_new(c->store), &f);
+	hub_drain(c->hub);
+	sandboxes_release(c);
+	core_free(c);
+}
+
+/* --- questions --- */
+
+struct core_question {
+	struct hub_call call;
+	struct core *core;
+	bool ready;
+	char why[320];
+	json_t *result;
+};
+
+static void ready_run(struct hub_call *call)
+{
+	struct core_question *q = (struct core_question *)call;
+	struct template *t = q->core->default_template;
+
+	/* One that failed for good is no reason to refuse: sandboxes are booted then. */
+	q->ready = template_ready(t) || t->state == TEMPLATE_FAILED;
+	snprintf(q->why, sizeof(q->why), "%s", t->why);
+	hub_call_end(call, 0);
+}
+
+bool core_ready(struct core *c, char *ret_why, size_t size)
+{
+	struct core_question q = { .core = c };
+
+	hub_call(c->hub, &q.call, ready_run);
+	if (!q.ready)
+		snprintf(ret_why, size, "%s", q.why);
+	return q.ready;
+}
+
+static void stats_run(struct hub_call *call)
+{
+	struct core_question *q = (struct core_question *)call;
+	struct core *c = q->core;
+	unsigned counts[SANDBOX_STATES] = { 0 }, i;
+	json_t *states = json_object();
+	struct sandbox *sb;
+
+	for (sb = c->sandboxes; sb; sb = sb->next)
+		counts[sb->state]++;
+	for (i = 0; i < SANDBOX_ENDED; i++)
+		json_object_set_new(states, sandbox_state_name((enum sandbox_state)i),
+				    json_integer(counts[i]));
+	q->result =
+		json_pack("{s:o,s:{s:i,s:i},s:{s:i,s:i},s:s,s:b}", "sandboxes", states, "capacity",
+			  "memory_mb", (int)c->memory_mb, "memory_used_mb", (int)admission_memory_used_mb(c),
+			  "pool", "size", 0, "ready", 0, "engine", engine_ops_of(c->engine)->name,
+			  "template_ready", template_ready(c->default_template));
+	hub_call_end(call, 0);
+}
+
+int core_stats(struct core *c, json_t **ret)
+{
+	struct core_question q = { .core = c };
+
+	hub_call(c->hub, &q.call, stats_run);
+	if (!q.result)
+		return -ENOMEM;
+	*ret = q.result;
+	return 0;
+}

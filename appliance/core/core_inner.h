@@ -1,0 +1,49 @@
+/* What the files of the core share: the core itself. Everything in it belongs
+ * to the hub's thread once core_start() has returned. */
+#ifndef CARREL_CORE_INNER_H
+#define CARREL_CORE_INNER_H
+
+#include "../../vmm/engine.h"
+#include "core.h"
+#include "hub.h"
+#include "image.h"
+
+struct sandbox;
+struct template;
+struct template_set;
+struct orphan;
+
+struct core {
+	const struct settings *settings;
+	struct store *store;
+	struct hub *hub;
+	struct engine *engine;
+	struct image image;
+	struct template_set *templates;
+	struct template *default_template;
+	struct orphan *orphans; /* machines without a row, being stopped */
+	char *spawn_path;
+	char run_dir[300];         /* runtime directories of machines: $STATE/run */
+	struct sandbox *sandboxes; /* all that have not ended */
+	unsigned memory_mb;        /* what sandboxes may use together */
+	bool stopping;
+	bool end_sandboxes;
+	struct hub_call *stop_call; /* waits for what core_stop() ends */
+	struct hub_timer *stop_timer;
+};
+
+/* "asked" and the like: named reasons that more than one file uses. */
+#define REASON_ASKED "asked"
+#define REASON_DEADLINE "deadline"
+#define REASON_HOST_RESTART "host-restart"
+#define REASON_PROTOCOL "protocol-error"
+
+/* One line on stderr, with the core's name in front. */
+void core_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Something that core_stop() may wait for is over. */
+void core_check_stopped(struct core *c);
+
+/* recover.c: rows and machines of before this start. On the caller's thread, before the hub runs. */
+int recover(struct core *c, struct fault *f);
+
+#endif

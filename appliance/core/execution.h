@@ -1,0 +1,90 @@
+/* One execution: a row, an event log, outputs, and at most one run in its kernel.
+ *
+ * Life: committing (its row is on its way) -> queued -> running -> ended. The code
+ * is sent only after the row is committed; the msg_id is the execution's id. The
+ * end event is written exactly once, by execution_end(), whoever is first.
+ */
+#ifndef CARREL_EXECUTION_H
+#define CARREL_EXECUTION_H
+
+#include "core_inner.h"
+#include "events.h"
+#include "jupyter.h"
+#include "output.h"
+
+struct kernel;
+
+enum execution_state { EXECUTION_COMMITTING, EXECUTION_QUEUED, EXECUTION_RUNNING, EXECUTION_ENDED };
+
+/* Why an execution is being stopped while it runs. */
+enum execution_stop { STOP_NONE, STOP_INTERRUPT, STOP_TIMEOUT };
+
+struct execution {
+	struct core *core;
+	struct kernel *kernel; /* NULL once it ended */
+	struct execution *next;
+	unsigned refs;
+	char id[STORE_ID_MAX], sandbox_id[STORE_ID_MAX], kernel_id[STORE_ID_MAX];
+	char *code; /* until it was sent */
+	json_t *env;
+	unsigned timeout_s;
+	enum execution_state state;
+	enum execution_stop stop;
+	bool started, replied, idle, changed, spent_grace;
+	char status[16], reason[SPAWN_REASON_MAX], signal[32];
+	int exit_code;
+	int64_t execution_count, queued_ms, started_ms, ended_ms;
+	int64_t began_mono_ms;
+	uint64_t sent_seq;    /* of its code's frame to the kernel */
+	unsigned frames_sent; /* of those execution_send() makes; a restart may have left some with the agent
+			       */
+	struct xlog *log;
+	struct events events;
+	size_t end_at; /* where the end event begins in events.lines */
+	struct outputs outputs;
+	struct hub_timer *timer;
+	struct hub_item progress, release;
+	struct execution_waiter *waiter;
+};
+
+struct execution_waiter {
+	struct hub_call call;
+	struct core *core;
+	const char *owner, *sandbox_id, *id;
+	const struct execute_spec *spec;
+	struct xlog *log; /* taken over by the execution */
+};
+
+/* Checks without side effects: the sandbox runs, the kernel is known, the queue has room. */
+int execution_admit(struct core *c, const struct execution_waiter *w, struct kernel **ret, struct fault *f);
+/* Makes it, queues it, submits its row; w->call ends at the commit. */
+void execution_submit(struct execution_waiter *w);
+struct execution *execution_find(struct core *c, const char *owner, const char *id);
+/* POST interrupt: a queued one is cancelled. */
+void execution_interrupt(struct execution *e);
+
+/* --- for the kernel and for recovery --- */
+/* state COMMITTING; takes over the log's reference. NULL: out of memory, the log stays the caller's. */
+struct execution *execution_new(struct kernel *k, const char *id, struct xlog *log);
+/* Posted by a reader that caught up, and by its own timer. */
+void execution_progress(void *arg);
+void execution_timer(void *arg);
+void execution_ref(struct execution *e);
+void execution_unref(struct execution *e);
+/* Sends the code; negative errno when the channel takes no more now. */
+int execution_start(struct execution *e);
+/* How many requests that takes. */
+unsigned execution_frames(const struct execution *e);
+void execution_message(struct execution *e, const struct jupyter_msg *m);
+/* Frames that the agent had to drop while nobody listened. */
+void execution_gap(struct execution *e, uint64_t frames, uint64_t bytes);
+/* Its kernel's process died under it. death: the 'S' frame. */
+void execution_died(struct execution *e, json_t *death);
+/* status: ok, error, interrupted, timeout, died, cancelled. reason may be NULL. Idempotent. */
+void execution_end(struct execution *e, const char *status, const char *reason);
+/* Writes lines and rows that changed into t. */
+void execution_flush(struct execution *e, struct store_txn *t);
+/* Arms the timer with what is left of timeout_s. */
+void execution_arm(struct execution *e, int64_t ran_ms);
+
+#endif

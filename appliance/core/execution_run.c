@@ -1,0 +1,343 @@
+/* The run: code to the kernel, its messages to events and outputs, every way to end. */
+#include "execution.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell_env.h"
+#include "kernel.h"
+
+static void execution_started(struct execution *e, int64_t count)
+{
+	json_t *fields;
+
+	if (e->started)
+		return;
+	e->started = e->changed = true;
+	e->execution_count = count;
+	fields = json_pack("{s:s}", "execution_id", e->id);
+	if (count >= 0)
+		json_object_set_new(fields, "execution_count", json_integer(count));
+	if (e->kernel->restarted)
+		json_object_set_new(fields, "kernel_restarted", json_true());
+	e->kernel->restarted = false;
+	if (count >= 0)
+		e->kernel->execution_count = count;
+	events_add(&e->events, "started", fields);
+}
+
+void execution_arm(struct execution *e, int64_t ran_ms)
+{
+	int64_t left = (int64_t)e->timeout_s * 1000 - ran_ms;
+
+	if (e->timeout_s)
+		hub_timer_set(e->timer, left > 0 ? (uint64_t)left : 1);
+}
+
+/* Sends one request unless an earlier carreld did. */
+static int execution_send_one(struct execution *e, unsigned n, const char *suffix, json_t *content)
+{
+	char id[STORE_ID_MAX + 16];
+	int64_t seq;
+
+	if (n < e->frames_sent)
+		return 0;
+	if (!content)
+		return -ENOMEM;
+	snprintf(id, sizeof(id), "%s%s", e->id, suffix);
+	seq = kernel_send(e->kernel, id, "execute_request", content);
+	if (seq < 0)
+		return (int)seq;
+	e->frames_sent = n + 1;
+	if (!suffix[0])
+		e->sent_seq = (uint64_t)seq;
+	return 0;
+}
+
+/* One request, or three where the cell has an environment of its own: the shell
+ * channel is served in order, so nothing has to be waited for in between. */
+static int execution_send(struct execution *e)
+{
+	json_t *content = jupyter_execute_content(e->code, false);
+	json_t *before = NULL, *after = NULL;
+	bool env = json_object_size(e->env) > 0;
+	int err = 0;
+
+	if (env) {
+		before = cell_env_set(e->env);
+		after = cell_env_restore();
+		err = execution_send_one(e, 0, "-env", before);
+	}
+	if (!err)
+		err = execution_send_one(e, env ? 1 : 0, "", content);
+	if (!err && env)
+		err = execution_send_one(e, 2, "-env-end", after);
+	json_decref(content);
+	json_decref(before);
+	json_decref(after);
+	return err;
+}
+
+unsigned execution_frames(const struct execution *e)
+{
+	return json_object_size(e->env) > 0 ? 3 : 1;
+}
+
+int execution_start(struct execution *e)
+{
+	int err = execution_send(e);
+
+	if (err < 0)
+		return err;
+	free(e->code);
+	e->code = NULL;
+	e->state = EXECUTION_RUNNING;
+	strcpy(e->status, "running");
+	e->started_ms = unix_ms();
+	e->began_mono_ms = mono_ms();
+	e->changed = true;
+	kernel_txn(e->kernel);
+	execution_arm(e, 0);
+	return 0;
+}
+
+static void full_url(const struct execution *e, unsigned n, char *ret, size_t size)
+{
+	snprintf(ret, size, "/v1/executions/%s/outputs/%u/full", e->id, n);
+}
+
+static void execution_bundle(struct execution *e, struct store_txn *t, const struct jupyter_msg *m)
+{
+	bool result = m->type == JUPYTER_RESULT;
+	const char *kind = result ? "result" : "display";
+	json_t *fields = json_object();
+	char url[128];
+	unsigned n;
+
+	n = outputs_bundle(&e->outputs, t, &e->events, kind, m->data, m->name,
+			   m->type == JUPYTER_UPDATE_DISPLAY);
+	if (result)
+		json_object_set_new(fields, "is_main_result", json_true());
+	else if (m->name[0])
+		json_object_set_new(fields, "display_id", json_string(m->name));
+	if (m->type == JUPYTER_UPDATE_DISPLAY)
+		json_object_set_new(fields, "update", json_true());
+	full_url(e, n, url, sizeof(url));
+	events_bundle(&e->events, kind, m->data, fields, url);
+}
+
+static void execution_stream(struct execution *e, struct store_txn *t, const char *stream, const char *text,
+			     size_t len)
+{
+	if (outputs_text(&e->outputs, t, &e->events, stream, text, len) < 0)
+		e->events.lines.failed = true;
+	events_text(&e->events, stream, text, len);
+}
+
+/* What the kernel said about the end, and what was asked of it, as one word. */
+static const char *end_status(const struct execution *e)
+{
+	if (e->stop == STOP_TIMEOUT)
+		return "timeout";
+	if (strcmp(e->status, "ok") == 0)
+		return "ok";
+	if (strcmp(e->status, "error") == 0)
+		return e->stop == STOP_INTERRUPT ? "interrupted" : "error";
+	return "cancelled"; /* "aborted" in Jupyter's words */
+}
+
+static void execution_replied(struct execution *e, const struct jupyter_msg *m)
+{
+	const char *word = strcmp(m->text, "ok") == 0 || strcmp(m->text, "error") == 0 ? m->text : "aborted";
+
+	snprintf(e->status, sizeof(e->status), "%s", word);
+	e->replied = true;
+}
+
+void execution_message(struct execution *e, const struct jupyter_msg *m)
+{
+	struct store_txn *t = kernel_txn(e->kernel);
+
+	e->changed = true;
+	if (m->type == JUPYTER_EXECUTE_INPUT)
+		execution_started(e, m->execution_count);
+	else if (m->type != JUPYTER_STATUS && m->type != JUPYTER_EXECUTE_REPLY)
+		execution_started(e, -1);
+	switch (m->type) {
+	case JUPYTER_STREAM:
+		execution_stream(e, t, m->is_stderr ? "stderr" : "stdout", m->text, m->len);
+		break;
+	case JUPYTER_RESULT:
+	case JUPYTER_DISPLAY:
+	case JUPYTER_UPDATE_DISPLAY:
+		execution_bundle(e, t, m);
+		break;
+	case JUPYTER_ERROR:
+		outputs_error(&e->outputs, t, &e->events, m->name, m->text, m->len, m->traceback);
+		events_error(&e->events, m->name, m->text, m->len, m->traceback);
+		break;
+	case JUPYTER_CLEAR_OUTPUT:
+		events_add(&e->events, "clear_output", json_pack("{s:b}", "wait", m->wait));
+		break;
+	case JUPYTER_EXECUTE_REPLY:
+		execution_replied(e, m);
+		break;
+	case JUPYTER_STATUS:
+		if (strcmp(m->text, "idle") == 0)
+			e->idle = true;
+		break;
+	default:
+		break;
+	}
+	if (e->replied && e->idle)
+		execution_end(e, end_status(e), NULL);
+}
+
+void execution_gap(struct execution *e, uint64_t frames, uint64_t bytes)
+{
+	kernel_txn(e->kernel);
+	e->changed = true;
+	execution_started(e, -1);
+	events_add(&e->events, "gap",
+		   json_pack("{s:I,s:I}", "messages", (json_int_t)frames, "bytes", (json_int_t)bytes));
+}
+
+/* A word from the guest that goes into rows and to people. */
+static void word_copy(char *to, size_t size, json_t *word)
+{
+	const char *text = json_string_value(word);
+	size_t i, n = 0;
+
+	for (i = 0; text && text[i] && n + 1 < size; i++) {
+		if ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') ||
+		    (text[i] >= '0' && text[i] <= '9') || strchr("-_()", text[i]))
+			to[n++] = text[i];
+	}
+	to[n] = '\0';
+}
+
+void execution_died(struct execution *e, json_t *death)
+{
+	json_t *code = json_object_get(death, "exit_code"), *crash = json_object_get(death, "crash");
+	struct store_txn *t = kernel_txn(e->kernel);
+
+	if (e->stop == STOP_TIMEOUT) {
+		execution_end(e, "timeout", "killed");
+		return;
+	}
+	if (json_is_integer(code))
+		e->exit_code = (int)(json_integer_value(code) & 0xff);
+	word_copy(e->signal, sizeof(e->signal), json_object_get(death, "signal"));
+	word_copy(e->reason, sizeof(e->reason), json_object_get(death, "reason"));
+	if (json_string_length(crash) > 0)
+		execution_stream(e, t, "stderr", json_string_value(crash), json_string_length(crash));
+	execution_end(e, "died", e->reason[0] ? e->reason : NULL);
+}
+
+static void end_event(struct execution *e)
+{
+	int64_t duration = e->began_mono_ms ? mono_ms() - e->began_mono_ms : 0;
+	json_t *fields = json_pack("{s:s,s:I}", "status", e->status, "duration_ms", (json_int_t)duration);
+
+	if (e->reason[0])
+		json_object_set_new(fields, "reason", json_string(e->reason));
+	if (e->exit_code >= 0)
+		json_object_set_new(fields, "exit_code", json_integer(e->exit_code));
+	if (e->signal[0])
+		json_object_set_new(fields, "signal", json_string(e->signal));
+	events_add(&e->events, "end", fields);
+}
+
+void execution_end(struct execution *e, const char *status, const char *reason)
+{
+	struct kernel *k = e->kernel;
+
+	if (e->state == EXECUTION_ENDED)
+		return;
+	hub_timer_stop(e->timer);
+	snprintf(e->status, sizeof(e->status), "%s", status);
+	if (reason && reason != e->reason)
+		snprintf(e->reason, sizeof(e->reason), "%s", reason);
+	e->ended_ms = unix_ms();
+	outputs_close(&e->outputs, kernel_txn(k), &e->events);
+	e->end_at = e->events.lines.len;
+	end_event(e);
+	e->changed = true;
+	e->state = EXECUTION_ENDED;
+	kernel_finished(k, e);
+}
+
+void execution_timer(void *arg)
+{
+	struct execution *e = arg;
+	struct kernel *k = e->kernel;
+
+	if (e->state != EXECUTION_RUNNING)
+		return;
+	if (e->stop != STOP_TIMEOUT) {
+		e->stop = STOP_TIMEOUT;
+		kernel_interrupt(k);
+		kernel_unpause(k);
+		hub_timer_set(e->timer, KERNEL_INTERRUPT_GRACE_MS);
+	} else if (!e->spent_grace) {
+		e->spent_grace = true;
+		kernel_restart(k);
+		hub_timer_set(e->timer, KERNEL_KILL_GRACE_MS);
+	} else {
+		sandbox_end(k->sandbox, REASON_PROTOCOL,
+			    "The sandbox's agent did not end a kernel that ran past its time.");
+	}
+}
+
+void execution_progress(void *arg)
+{
+	struct execution *e = arg;
+
+	if (e->kernel)
+		kernel_unpause(e->kernel);
+}
+
+/* The end event apart from what comes before it: readers get it only after the commit. */
+static void execution_flush_lines(struct execution *e, struct store_txn *t)
+{
+	const char *lines = e->events.lines.bytes;
+	size_t len = e->events.lines.len;
+
+	if (e->state != EXECUTION_ENDED && len > 0)
+		store_txn_log(t, e->log, lines, len, e->events.seq, false);
+	if (e->state == EXECUTION_ENDED) {
+		if (e->end_at > 0)
+			store_txn_log(t, e->log, lines, e->end_at, e->events.seq - 1, false);
+		store_txn_log(t, e->log, lines + e->end_at, len - e->end_at, e->events.seq, true);
+	}
+	events_taken(&e->events);
+}
+
+void execution_flush(struct execution *e, struct store_txn *t)
+{
+	struct execution_row row = { .status = e->status,
+				     .code = e->state == EXECUTION_COMMITTING ? e->code : NULL };
+
+	outputs_flush(&e->outputs, t);
+	execution_flush_lines(e, t);
+	/* While the kernel replied and is not idle yet the row says what clients see. */
+	if (e->state == EXECUTION_RUNNING)
+		row.status = "running";
+	memcpy(row.id, e->id, sizeof(row.id));
+	memcpy(row.sandbox_id, e->sandbox_id, sizeof(row.sandbox_id));
+	memcpy(row.kernel_id, e->kernel_id, sizeof(row.kernel_id));
+	row.reason = e->reason[0] ? e->reason : NULL;
+	row.signal = e->signal[0] ? e->signal : NULL;
+	row.exit_code = e->exit_code;
+	row.execution_count = e->execution_count;
+	row.queued_ms = e->queued_ms;
+	row.started_ms = e->started_ms;
+	row.ended_ms = e->ended_ms;
+	row.timeout_ms = (int64_t)e->timeout_s * 1000;
+	row.last_seq = e->events.seq;
+	row.log_bytes = e->events.bytes;
+	store_txn_execution(t, &row);
+	e->changed = false;
+}

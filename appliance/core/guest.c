@@ -1,0 +1,170 @@
+#include "guest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "guest_inner.h"
+#include "times.h"
+
+static void guest_connect(struct guest *g);
+
+static void guest_break(struct guest *g, const char *reason, const char *message)
+{
+	if (g->broken)
+		return;
+	g->broken = true;
+	hub_timer_stop(g->retry);
+	g->ops.broken(g, reason, message, g->arg);
+}
+
+static void on_up(struct link *l, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)l;
+	g->down_since = 0;
+	hub_timer_stop(g->health);
+	g->ops.up(g, g->arg);
+}
+
+static void on_down(struct link *l, const char *why, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)l;
+	(void)why;
+	if (g->freeing)
+		return;
+	if (!g->down_since)
+		g->down_since = mono_ms();
+	hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
+	/* on_lost() takes it back where the transport was the reason. */
+	if (++g->breaks > GUEST_BREAKS_MAX)
+		guest_break(g, "protocol-error",
+			    "The sandbox's agent broke the link's protocol again and again.");
+}
+
+static void on_want_write(struct link *l, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)l;
+	if (g->uv)
+		link_uv_kick(g->uv);
+}
+
+static void on_health(void *arg)
+{
+	struct guest *g = arg;
+
+	if (g->down_since && !g->paused)
+		guest_break(g, "crashed(agent)", "The sandbox's agent stopped answering.");
+}
+
+static void on_retry(void *arg)
+{
+	guest_connect(arg);
+}
+
+/* From link_uv: the descriptor is of no use any more. */
+static void on_lost(struct link_uv *b, int err, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)err;
+	link_uv_close(b);
+	g->uv = NULL;
+	g->breaks = 0;
+	g->connect_since = mono_ms();
+	if (!g->broken)
+		hub_timer_set(g->retry, GUEST_RETRY_MS);
+}
+
+static int socket_connect(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd, err;
+
+	if (strlen(path) >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sa.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static void guest_connect(struct guest *g)
+{
+	int fd = socket_connect(g->path);
+
+	if (fd >= 0 && link_uv_open(hub_loop(g->hub), g->link, fd, LINK_UV_SOCKET, on_lost, g, &g->uv) == 0) {
+		link_hello(g->link);
+		return;
+	}
+	if (mono_ms() - g->connect_since > GUEST_CONNECT_MAX_MS) {
+		guest_break(g, "crashed(agent)", "The sandbox's link could not be connected.");
+		return;
+	}
+	hub_timer_set(g->retry, GUEST_RETRY_MS);
+}
+
+struct guest *guest_new(struct hub *h, const char *path, const struct guest_ops *ops, void *arg)
+{
+	static const struct link_ops link_ops = { .up = on_up, .down = on_down, .want_write = on_want_write };
+	struct guest *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	*g = (struct guest){ .hub = h, .ops = *ops, .arg = arg };
+	snprintf(g->path, sizeof(g->path), "%s", path);
+	g->link = link_new(LINK_CLIENT, &link_ops, g);
+	g->health = hub_timer_new(h, on_health, g);
+	g->retry = hub_timer_new(h, on_retry, g);
+	if (!g->link || !g->health || !g->retry) {
+		guest_free(g);
+		return NULL;
+	}
+	g->connect_since = g->down_since = mono_ms();
+	hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
+	guest_connect(g);
+	return g;
+}
+
+void guest_free(struct guest *g)
+{
+	if (!g)
+		return;
+	g->broken = g->freeing = true;
+	link_free(g->link);
+	link_uv_close(g->uv);
+	hub_timer_free(g->health);
+	hub_timer_free(g->retry);
+	free(g);
+}
+
+bool guest_is_up(const struct guest *g)
+{
+	return g && link_is_up(g->link);
+}
+
+struct link *guest_link(struct guest *g)
+{
+	return g->link;
+}
+
+void guest_paused(struct guest *g, bool paused)
+{
+	g->paused = paused;
+	if (!paused && g->down_since)
+		hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
+}

@@ -1,0 +1,133 @@
+#include "identity.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../store/ids.h"
+#include "base64.h"
+#include "times.h"
+
+struct identity {
+	struct guest *guest;
+	identity_done done; /* NULL: told, or nobody listens */
+	void *arg;
+	bool freed, calling;
+	unsigned clock_tries;
+	int64_t sent_ns, half_ns; /* of the clock's round trip */
+};
+
+static void clock_send(struct identity *id);
+
+static void identity_settle(struct identity *id)
+{
+	if (id->freed && !id->calling)
+		free(id);
+}
+
+static int64_t magnitude(int64_t n)
+{
+	return n < 0 ? -n : n;
+}
+
+/* The guest read its clock about half a round trip before the answer came. What
+ * is not known is at most the other half, so a slow answer proves nothing. */
+static void on_clock(int err, int status, json_t *reply, void *arg)
+{
+	struct identity *id = arg;
+	int64_t now = unix_ns(), rtt = now - id->sent_ns;
+	int64_t theirs = json_integer_value(json_object_get(reply, "unix_ns"));
+
+	id->calling = false;
+	id->half_ns = rtt / 2;
+	if (!id->freed && err == 0 && status == 200 &&
+	    (magnitude(theirs - (now - rtt / 2)) > IDENTITY_CLOCK_NS || rtt > IDENTITY_CLOCK_NS))
+		clock_send(id);
+	identity_settle(id);
+}
+
+static void clock_send(struct identity *id)
+{
+	json_t *body;
+
+	if (id->clock_tries++ >= IDENTITY_CLOCK_TRIES)
+		return;
+	id->sent_ns = unix_ns();
+	body = json_pack("{s:I}", "unix_ns", (json_int_t)(id->sent_ns + id->half_ns));
+	id->calling = guest_call(id->guest, "PUT", "/clock", body, GUEST_CALL_MS, on_clock, id) == 0;
+	json_decref(body);
+}
+
+static void on_identity(int err, int status, json_t *reply, void *arg)
+{
+	struct identity *id = arg;
+	identity_done done = id->done;
+	struct fault f = { 0 };
+
+	id->calling = false;
+	id->done = NULL;
+	if (err == 0 && status != 200)
+		err = guest_fault(&f, 0, status, reply);
+	else if (err < 0)
+		guest_fault(&f, err, 0, NULL);
+	if (!id->freed && err == 0)
+		clock_send(id);
+	/* May free us: nothing of id is touched after it. */
+	if (id->freed)
+		identity_settle(id);
+	else if (done)
+		done(err, &f, json_object_get(reply, "kernels"), id->arg);
+}
+
+static json_t *identity_body(const struct identity_spec *spec)
+{
+	unsigned char entropy[IDENTITY_ENTROPY], machine[16];
+	char machine_id[33], boot_id[UUID_SIZE];
+	char *entropy64;
+	json_t *env = spec->env ? json_incref(spec->env) : json_object(), *body;
+	size_t i;
+
+	random_fill(entropy, sizeof(entropy));
+	random_fill(machine, sizeof(machine));
+	for (i = 0; i < sizeof(machine); i++)
+		snprintf(machine_id + 2 * i, 3, "%02x", machine[i]);
+	uuid_new(boot_id);
+	entropy64 = base64_encode(entropy, sizeof(entropy));
+	body = json_pack("{s:I,s:s*,s:s,s:s,s:s,s:o,s:{s:i,s:i,s:i}}", "unix_ns", (json_int_t)unix_ns(),
+			 "entropy", entropy64, "hostname", spec->hostname, "machine_id", machine_id,
+			 "boot_id", boot_id, "env", env, "limits", "memory_mb", (int)spec->memory_mb, "pids",
+			 IDENTITY_PIDS, "disk_mb", (int)spec->disk_mb);
+	free(entropy64);
+	explicit_bzero(entropy, sizeof(entropy));
+	return body;
+}
+
+int identity_send(struct guest *g, const struct identity_spec *spec, identity_done done, void *arg,
+		  struct identity **ret)
+{
+	struct identity *id = calloc(1, sizeof(*id));
+	json_t *body = identity_body(spec);
+	int err = -ENOMEM;
+
+	if (id && body) {
+		*id = (struct identity){ .guest = g, .done = done, .arg = arg };
+		err = guest_call(g, "PUT", "/identity", body, IDENTITY_CALL_MS, on_identity, id);
+	}
+	json_decref(body);
+	if (err < 0) {
+		free(id);
+		return err;
+	}
+	id->calling = true;
+	*ret = id;
+	return 0;
+}
+
+void identity_free(struct identity *id)
+{
+	if (!id)
+		return;
+	id->freed = true;
+	identity_settle(id);
+}

@@ -1,0 +1,213 @@
+#include "kernel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+
+const char *kernel_language(const char *language)
+{
+	return strcmp(language, "python") == 0 ? "python" : NULL;
+}
+
+void kernel_default_id(const char *sandbox_id, char ret[STORE_ID_MAX])
+{
+	char name[STORE_ID_MAX + 16];
+
+	snprintf(name, sizeof(name), "%s/" KERNEL_DEFAULT_ID, sandbox_id);
+	uuid_of(name, ret);
+}
+
+static void on_resume(void *arg)
+{
+	kernel_unpause(arg);
+}
+
+struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_id, const char *language,
+			  bool exists)
+{
+	struct kernel *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	*k = (struct kernel){ .core = sb->core,
+			      .sandbox = sb,
+			      .refs = 1,
+			      .name = language,
+			      .language = language,
+			      .exists = exists,
+			      .generation = 1 };
+	snprintf(k->id, sizeof(k->id), "%s", id);
+	snprintf(k->agent_id, sizeof(k->agent_id), "%s", agent_id);
+	uuid_new(k->session);
+	k->queue_last = &k->queue;
+	k->channel = channel_new(CHANNEL_REFUSE, &kernel_channel_ops, k);
+	k->resume = hub_timer_new(sb->core->hub, on_resume, k);
+	if (!k->channel || !k->resume) {
+		k->refs = 1;
+		kernel_unref(k);
+		return NULL;
+	}
+	k->next = sb->kernels;
+	sb->kernels = k;
+	return k;
+}
+
+void kernel_ref(struct kernel *k)
+{
+	k->refs++;
+}
+
+void kernel_unref(struct kernel *k)
+{
+	if (!k || --k->refs > 0)
+		return;
+	hub_turn_cancel(k->core->hub, &k->flush);
+	hub_timer_free(k->resume);
+	channel_free(k->channel);
+	free(k);
+}
+
+struct kernel *kernel_find(struct sandbox *sb, const char *id)
+{
+	struct kernel *k;
+
+	for (k = sb->kernels; k; k = k->next) {
+		if (strcmp(k->id, id) == 0)
+			return k;
+	}
+	return NULL;
+}
+
+/* "/kernels/ID" + verb, allocated in b. */
+static const char *kernel_path(const struct kernel *k, const char *verb, struct buf *b)
+{
+	buf_add_str(b, "/kernels/");
+	buf_add_url(b, k->agent_id);
+	buf_add_str(b, verb);
+	return b->failed ? NULL : b->bytes;
+}
+
+static void kernel_attach(struct kernel *k)
+{
+	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
+	const char *path = kernel_path(k, "/channel", &b);
+
+	if (path)
+		channel_connect(k->channel, guest_link(k->sandbox->guest), path);
+}
+
+static void kernel_created(int err, int status, json_t *reply, void *arg)
+{
+	struct kernel *k = arg;
+	struct fault f;
+
+	k->creating = false;
+	/* 409: it was made before the link was cut under the answer. */
+	if (k->sandbox && err == 0 && (status == 201 || status == 409)) {
+		k->exists = true;
+		kernel_attach(k);
+	} else if (k->sandbox && err == 0) {
+		guest_fault(&f, err, status, reply);
+		sandbox_end(k->sandbox, "kernel-failed", f.message);
+	} else if (k->sandbox && err != -ECONNRESET && err != -ECANCELED) {
+		sandbox_end(k->sandbox, REASON_PROTOCOL, "The sandbox's agent did not start its kernel.");
+	}
+	kernel_unref(k);
+}
+
+static void kernel_create(struct kernel *k)
+{
+	/* Without a snapshot the kernel's libraries are imported now: 50 s under software emulation. */
+	enum { CREATE_MS = 300 * 1000 };
+	json_t *body;
+
+	if (k->creating)
+		return;
+	body = json_pack("{s:s,s:s}", "id", k->agent_id, "language", k->language);
+	if (guest_call(k->sandbox->guest, "POST", "/kernels", body, CREATE_MS, kernel_created, k) == 0) {
+		k->creating = true;
+		kernel_ref(k);
+	}
+	json_decref(body);
+}
+
+void kernel_link_up(struct kernel *k)
+{
+	if (!k->exists)
+		kernel_create(k);
+	else
+		kernel_attach(k);
+	kernel_pump(k);
+}
+
+int64_t kernel_send(struct kernel *k, const char *msg_id, const char *msg_type, json_t *content)
+{
+	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
+
+	jupyter_request(&b, JUPYTER_SHELL, msg_id, k->session, msg_type, content);
+	if (b.failed)
+		return -ENOMEM;
+	return channel_send(k->channel, 'J', true, b.bytes, b.len);
+}
+
+static void kernel_interrupted(int err, int status, json_t *reply, void *arg)
+{
+	struct kernel *k = arg;
+
+	(void)status;
+	(void)reply;
+	/* Cut on the way: again when the link is back. */
+	if (err < 0 && k->running)
+		k->interrupt_wanted = true;
+	kernel_unref(k);
+}
+
+void kernel_interrupt(struct kernel *k)
+{
+	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
+	const char *path = kernel_path(k, "/interrupt", &b);
+	json_t *empty = json_object();
+
+	/* Code that has not begun would not notice: the interrupt follows its execute_input. */
+	k->interrupt_wanted =
+		!k->running || !k->running->started || !path ||
+		guest_call(k->sandbox->guest, "POST", path, empty, GUEST_CALL_MS, kernel_interrupted, k) < 0;
+	if (!k->interrupt_wanted)
+		kernel_ref(k);
+	json_decref(empty);
+}
+
+static void kernel_restart_answered(int err, int status, json_t *reply, void *arg)
+{
+	struct kernel *k = arg;
+
+	(void)reply;
+	k->restarting = false;
+	if (k->sandbox && err == 0 && status == 200) {
+		if (k->state == KERNEL_DEAD)
+			k->state = KERNEL_STARTING;
+		kernel_pump(k);
+	} else if (k->sandbox && err == 0) {
+		sandbox_end(k->sandbox, "kernel-failed",
+			    "The sandbox's agent could not start the kernel again.");
+	}
+	kernel_unref(k);
+}
+
+void kernel_restart(struct kernel *k)
+{
+	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
+	const char *path = kernel_path(k, "/restart", &b);
+	json_t *empty = json_object();
+
+	if (!k->restarting && path &&
+	    guest_call(k->sandbox->guest, "POST", path, empty, KERNEL_KILL_GRACE_MS, kernel_restart_answered,
+		       k) == 0) {
+		k->restarting = true;
+		kernel_ref(k);
+	}
+	json_decref(empty);
+}

@@ -1,0 +1,140 @@
+/* One turn's frames as one transaction; the acknowledgement after its commit. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel.h"
+
+struct kernel_commit {
+	struct hub_item item;
+	struct kernel *kernel;
+	uint64_t seq;
+	int err;
+	char message[256];
+};
+
+static const char *const state_names[] = {
+	[KERNEL_STARTING] = "starting",
+	[KERNEL_IDLE] = "idle",
+	[KERNEL_BUSY] = "busy",
+	[KERNEL_DEAD] = "dead",
+};
+
+struct store_txn *kernel_txn(struct kernel *k)
+{
+	if (!k->txn) {
+		k->txn = store_txn_new(k->core->store);
+		hub_turn_end(k->core->hub, &k->flush, kernel_flush, k);
+	}
+	return k->txn;
+}
+
+static void kernel_committed(void *arg)
+{
+	struct kernel_commit *commit = arg;
+	struct kernel *k = commit->kernel;
+
+	if (commit->err < 0) {
+		core_log("kernel %s: output could not be stored: %s", k->id, commit->message);
+		if (k->sandbox)
+			sandbox_end(k->sandbox, commit->err == -ENOSPC ? "host-disk-full" : "store-failed",
+				    commit->message);
+	} else if (commit->seq > k->acked_seq) {
+		k->acked_seq = commit->seq;
+		channel_ack(k->channel, commit->seq);
+	}
+	if (k->sandbox)
+		kernel_unpause(k);
+	kernel_unref(k);
+	free(commit);
+}
+
+/* On the writer's thread. */
+static void on_commit(int err, const char *message, void *arg)
+{
+	struct kernel_commit *commit = arg;
+
+	commit->err = err;
+	snprintf(commit->message, sizeof(commit->message), "%s", message ? message : "");
+	hub_post(commit->kernel->core->hub, &commit->item, kernel_committed, commit);
+}
+
+static void kernel_row_add(struct kernel *k, struct store_txn *t)
+{
+	struct kernel_row row = { .name = k->name,
+				  .language = k->language,
+				  .state = state_names[k->state],
+				  .execution_count = k->execution_count,
+				  .received = k->batch_seq };
+
+	memcpy(row.id, k->id, sizeof(row.id));
+	snprintf(row.sandbox_id, sizeof(row.sandbox_id), "%s", k->sandbox->id);
+	row.sent = channel_sent(k->channel);
+	store_txn_kernel(t, &row);
+}
+
+static bool kernel_must_wait(struct kernel *k)
+{
+	struct execution *e = k->running;
+
+	if (store_busy(k->core->store))
+		return true;
+	/* An execution that is being stopped does not wait for a slow reader: the
+	 * reader will be told what it missed. */
+	return e && e->stop == STOP_NONE && xlog_lag(e->log) > XLOG_WINDOW_MAX / 2;
+}
+
+void kernel_unpause(struct kernel *k)
+{
+	bool wait = kernel_must_wait(k);
+
+	if (wait)
+		hub_timer_set(k->resume, KERNEL_RESUME_MS);
+	if (wait == k->paused)
+		return;
+	k->paused = wait;
+	channel_pause(k->channel, wait);
+}
+
+void kernel_flush(void *arg)
+{
+	struct kernel *k = arg;
+	struct store_txn *t = k->txn;
+	struct kernel_commit *commit;
+	struct execution *e;
+	bool failed = false;
+
+	if (!t)
+		return;
+	k->txn = NULL;
+	if (!k->sandbox) {
+		store_txn_drop(t);
+		return;
+	}
+	while ((e = k->finished) != NULL) {
+		k->finished = e->next;
+		failed |= e->events.lines.failed;
+		execution_flush(e, t);
+		e->kernel = NULL;
+		execution_unref(e);
+	}
+	if (k->running && k->running->changed) {
+		failed |= k->running->events.lines.failed;
+		execution_flush(k->running, t);
+	}
+	kernel_row_add(k, t);
+	commit = calloc(1, sizeof(*commit));
+	if (!commit || failed) {
+		/* Events that do not exist must not be acknowledged as stored. */
+		store_txn_drop(t);
+		free(commit);
+		sandbox_end(k->sandbox, "store-failed", "Out of memory on the host.");
+		return;
+	}
+	commit->kernel = k;
+	commit->seq = k->batch_seq;
+	kernel_ref(k);
+	store_txn_submit(t, on_commit, commit);
+	kernel_unpause(k);
+}

@@ -1,0 +1,116 @@
+/* The queue in front of a kernel: one execution runs, the others wait in order. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "kernel.h"
+
+void kernel_queue(struct kernel *k, struct execution *e)
+{
+	unsigned ahead = k->queued + (k->running ? 1 : 0);
+
+	*k->queue_last = e;
+	k->queue_last = &e->next;
+	k->queued++;
+	if (ahead > 0)
+		events_add(&e->events, "queued",
+			   json_pack("{s:s,s:i}", "execution_id", e->id, "position", (int)ahead));
+}
+
+void kernel_queue_restored(struct kernel *k, struct execution *e)
+{
+	*k->queue_last = e;
+	k->queue_last = &e->next;
+	k->queued++;
+	e->state = EXECUTION_QUEUED;
+}
+
+bool kernel_unqueue(struct kernel *k, struct execution *e)
+{
+	struct execution **at;
+
+	for (at = &k->queue; *at; at = &(*at)->next) {
+		if (*at != e)
+			continue;
+		*at = e->next;
+		if (!*at)
+			k->queue_last = at;
+		e->next = NULL;
+		k->queued--;
+		return true;
+	}
+	return false;
+}
+
+void kernel_finished(struct kernel *k, struct execution *e)
+{
+	if (k->running == e) {
+		k->running = NULL;
+		k->interrupt_wanted = false;
+	} else {
+		kernel_unqueue(k, e);
+	}
+	e->next = k->finished;
+	k->finished = e;
+	kernel_txn(k);
+	kernel_pump(k);
+}
+
+void kernel_pump(struct kernel *k)
+{
+	struct execution *e = k->queue;
+
+	if (!e || k->running || !k->sandbox || k->sandbox->state != SANDBOX_RUNNING ||
+	    e->state != EXECUTION_QUEUED)
+		return;
+	/* What the agent already has of the queue is known once it attached. */
+	if (k->restored)
+		return;
+	if (k->state == KERNEL_DEAD) {
+		kernel_restart(k);
+		return;
+	}
+	/* -EAGAIN: the link is down and the channel holds what it can; attached() pumps again. */
+	if (execution_start(e) < 0)
+		return;
+	kernel_unqueue(k, e);
+	k->running = e;
+}
+
+void kernel_sandbox_ended(struct kernel *k, const char *reason)
+{
+	struct execution *e;
+
+	if (k->running)
+		execution_end(k->running, "died", reason);
+	while ((e = k->queue) != NULL)
+		execution_end(e, "cancelled", reason);
+	k->state = KERNEL_DEAD;
+	kernel_txn(k);
+	kernel_flush(k);
+}
+
+static void release(struct execution *e)
+{
+	e->kernel = NULL;
+	execution_unref(e);
+}
+
+void kernel_release(struct kernel *k)
+{
+	struct execution *e;
+
+	if (k->txn)
+		store_txn_drop(k->txn);
+	k->txn = NULL;
+	if (k->running)
+		release(k->running);
+	k->running = NULL;
+	while ((e = k->queue) != NULL) {
+		kernel_unqueue(k, e);
+		release(e);
+	}
+	while ((e = k->finished) != NULL) {
+		k->finished = e->next;
+		release(e);
+	}
+}

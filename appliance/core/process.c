@@ -1,0 +1,504 @@
+#include "process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../store/ids.h"
+#include "base64.h"
+#include "events.h"
+#include "jupyter.h"
+#include "link/channel.h"
+#include "times.h"
+#include "utf8_split.h"
+
+/* An 'X' frame: a handful of words. */
+enum { EXIT_FRAME_MAX = 4096, EXIT_VALUES_MAX = 16, EXIT_DEPTH_MAX = 4, OUTPUT_FRAME_MAX = 64 * 1024 };
+
+struct process {
+	struct sandbox *sandbox;
+	struct hub *hub;
+	struct process *next;
+	char id[STORE_ID_MAX];
+	struct channel *channel;
+	struct bytepipe *pipe;         /* NULL once closed */
+	struct process_waiter *waiter; /* until it runs */
+	struct events events;
+	size_t lines_at;           /* of events.lines, handed to the pipe */
+	struct utf8_split text[2]; /* unfinished characters: stdout, stderr */
+	char *input;
+	size_t input_len, input_at;
+	bool input_closed, exists, ended, paused, timed_out, killing, creating, leaving;
+	unsigned timeout_s;
+	int64_t began_ms;
+	struct hub_timer *timer, *linger;
+	struct hub_item item, release;
+};
+
+static void process_push(struct process *p);
+
+static void process_free(void *arg)
+{
+	struct process *p = arg;
+
+	channel_free(p->channel);
+	events_free(&p->events);
+	free(p->input);
+	free(p);
+}
+
+static void process_unlist(struct process *p)
+{
+	struct process **at = p->sandbox ? &p->sandbox->processes : NULL;
+
+	while (at && *at != p)
+		at = &(*at)->next;
+	if (at)
+		*at = p->next;
+	p->sandbox = NULL;
+}
+
+/* Out of the sandbox; memory goes once what was posted has run. */
+static void process_leave(struct process *p)
+{
+	if (p->leaving)
+		return;
+	p->leaving = true;
+	process_unlist(p);
+	if (p->pipe)
+		bytepipe_hub_close(p->pipe, NULL);
+	p->pipe = NULL;
+	hub_timer_free(p->timer);
+	hub_timer_free(p->linger);
+	if (!p->creating)
+		hub_post(p->hub, &p->release, process_free, p);
+}
+
+static void ignore_answer(int err, int status, json_t *reply, void *arg)
+{
+	(void)err;
+	(void)status;
+	(void)reply;
+	(void)arg;
+}
+
+/* Kills its group and lets the agent forget it. Cut under way, the link's next
+ * session finds no reader: the process then ends with its sandbox. */
+static void process_kill(struct process *p)
+{
+	char path[STORE_ID_MAX + 32];
+
+	snprintf(path, sizeof(path), "/processes/%s", p->id);
+	guest_call(p->sandbox->guest, "DELETE", path, NULL, GUEST_CALL_MS, ignore_answer, NULL);
+}
+
+static void on_linger(void *arg)
+{
+	process_leave(arg);
+}
+
+/* --- events to the worker --- */
+
+static void add_output(struct process *p, const char *type, const char *bytes, size_t len, bool text)
+{
+	char *encoded;
+
+	if (len == 0)
+		return;
+	if (text) {
+		events_text(&p->events, type, bytes, len);
+		return;
+	}
+	encoded = base64_encode(bytes, len);
+	if (encoded)
+		events_add(&p->events, type, json_pack("{s:s}", "b64", encoded));
+	else
+		p->events.lines.failed = true;
+	free(encoded);
+}
+
+/* Whole characters as text, an unfinished one waits, anything else as base64. */
+static void process_output(struct process *p, unsigned stream, const char *bytes, size_t len)
+{
+	struct utf8_split *u = &p->text[stream];
+	const char *type = stream ? "stderr" : "stdout";
+	struct buf whole = { 0 };
+	size_t valid;
+
+	buf_add(&whole, u->held, u->held_len);
+	buf_add(&whole, bytes, len);
+	u->held_len = 0;
+	valid = utf8_valid(whole.bytes, whole.len);
+	if (whole.failed) {
+		p->events.lines.failed = true;
+	} else if (valid == whole.len) {
+		add_output(p, type, whole.bytes, whole.len, true);
+	} else if (utf8_may_continue(whole.bytes + valid, whole.len - valid)) {
+		add_output(p, type, whole.bytes, valid, true);
+		u->held_len = whole.len - valid;
+		memcpy(u->held, whole.bytes + valid, u->held_len);
+	} else {
+		add_output(p, type, whole.bytes, whole.len, false);
+	}
+	buf_free(&whole);
+}
+
+static void process_end(struct process *p, json_t *exit, const char *reason)
+{
+	json_t *code = json_object_get(exit, "exit_code"), *fields;
+	const char *sig = json_string_value(json_object_get(exit, "signal"));
+	const char *why = json_string_value(json_object_get(exit, "reason"));
+	unsigned i;
+
+	if (p->ended)
+		return;
+	p->ended = true;
+	for (i = 0; i < 2; i++)
+		add_output(p, i ? "stderr" : "stdout", p->text[i].held, p->text[i].held_len, false);
+	fields = json_pack("{s:I}", "duration_ms", (json_int_t)(mono_ms() - p->began_ms));
+	if (json_is_integer(code))
+		json_object_set_new(fields, "exit_code", json_integer(json_integer_value(code) & 0xff));
+	if (sig && strlen(sig) < 32)
+		json_object_set_new(fields, "signal", json_string(sig));
+	if (!reason)
+		reason = p->timed_out ? "timeout" : why && strlen(why) < 64 ? why : NULL;
+	if (reason)
+		json_object_set_new(fields, "reason", json_string(reason));
+	events_add(&p->events, "end", fields);
+	hub_timer_stop(p->timer);
+}
+
+static void process_pause(struct process *p, bool paused)
+{
+	if (p->paused == paused || !p->channel)
+		return;
+	p->paused = paused;
+	channel_pause(p->channel, paused);
+}
+
+static void process_push(struct process *p)
+{
+	struct buf *lines = &p->events.lines;
+
+	if (!p->pipe || p->leaving)
+		return;
+	if (bytepipe_worker_gone(p->pipe)) {
+		if (!p->ended)
+			process_kill(p);
+		process_leave(p);
+		return;
+	}
+	p->lines_at += bytepipe_hub_write(p->pipe, lines->bytes + p->lines_at, lines->len - p->lines_at);
+	if (p->lines_at == lines->len) {
+		events_taken(&p->events);
+		p->lines_at = 0;
+		process_pause(p, false);
+	} else {
+		process_pause(p, true);
+	}
+	if (p->ended && p->lines_at == 0 && lines->len == 0) {
+		bytepipe_hub_close(p->pipe, NULL);
+		p->pipe = NULL;
+		hub_timer_set(p->linger, PROCESS_LINGER_MS);
+	}
+}
+
+static void process_pushed(void *arg)
+{
+	process_push(arg);
+}
+
+/* On the worker's thread. */
+static void on_pipe_change(void *arg)
+{
+	struct process *p = arg;
+
+	hub_post(p->hub, &p->item, process_pushed, p);
+}
+
+/* --- the agent's frames --- */
+
+static void process_exited(struct process *p, const uint8_t *payload, size_t len)
+{
+	json_t *exit = NULL;
+
+	if (len <= EXIT_FRAME_MAX)
+		exit = json_parse_bounded((const char *)payload, len, EXIT_VALUES_MAX, EXIT_DEPTH_MAX);
+	if (!json_is_object(exit))
+		sandbox_end(p->sandbox, REASON_PROTOCOL,
+			    "The sandbox's agent sent a process's end that is none.");
+	else
+		process_end(p, exit, NULL);
+	json_decref(exit);
+}
+
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
+{
+	struct process *p = arg;
+
+	if (p->leaving || p->ended)
+		return;
+	if ((type == 'O' || type == 'E') && len <= OUTPUT_FRAME_MAX)
+		process_output(p, type == 'E', (const char *)payload, len);
+	else if (type == 'X')
+		process_exited(p, payload, len);
+	else
+		sandbox_end(p->sandbox, REASON_PROTOCOL,
+			    "The sandbox's agent sent a process frame that is none.");
+	/* Output lives in the reader's hands, not in the store: given is safe. */
+	channel_ack(c, seq);
+	process_push(p);
+}
+
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
+{
+	struct process *p = arg;
+
+	(void)first;
+	if (p->leaving || p->ended)
+		return;
+	events_add(&p->events, "gap",
+		   json_pack("{s:I,s:I}", "messages", (json_int_t)frames, "bytes", (json_int_t)bytes));
+	channel_ack(c, last);
+	process_push(p);
+}
+
+static void process_input(struct process *p)
+{
+	while (p->input_at < p->input_len && !channel_full(p->channel)) {
+		size_t n = p->input_len - p->input_at;
+
+		if (n > PROCESS_INPUT_FRAME)
+			n = PROCESS_INPUT_FRAME;
+		if (channel_send(p->channel, 'I', true, p->input + p->input_at, n) < 0)
+			return;
+		p->input_at += n;
+	}
+	if (p->input && p->input_at == p->input_len && !p->input_closed)
+		p->input_closed = channel_send(p->channel, 'C', true, NULL, 0) > 0;
+}
+
+static void on_drained(struct channel *c, void *arg)
+{
+	(void)c;
+	process_input(arg);
+}
+
+static void on_attached(struct channel *c, void *arg)
+{
+	(void)c;
+	process_input(arg);
+}
+
+static void on_detached(struct channel *c, int err, int status, void *arg)
+{
+	struct process *p = arg;
+
+	(void)c;
+	if (p->leaving)
+		return;
+	if (p->ended) {
+		/* The agent heard that its last frame is safe. */
+		if (!p->pipe)
+			process_leave(p);
+	} else if (err == -EPROTO) {
+		sandbox_end(p->sandbox, REASON_PROTOCOL,
+			    "The sandbox's agent broke the framing of a process's channel.");
+	} else if (status == 404) {
+		process_end(p, NULL, "lost");
+		process_push(p);
+	}
+}
+
+static const struct channel_ops channel_ops = { .frame = on_frame,
+						.gap = on_gap,
+						.drained = on_drained,
+						.attached = on_attached,
+						.detached = on_detached };
+
+/* --- start --- */
+
+static void process_attach(struct process *p)
+{
+	char path[STORE_ID_MAX + 32];
+
+	snprintf(path, sizeof(path), "/processes/%s/channel", p->id);
+	channel_connect(p->channel, guest_link(p->sandbox->guest), path);
+}
+
+static void on_timeout(void *arg)
+{
+	struct process *p = arg;
+	char path[STORE_ID_MAX + 32];
+	json_t *body;
+
+	if (p->killing) {
+		sandbox_end(p->sandbox, REASON_PROTOCOL,
+			    "The sandbox's agent did not end a process that ran past its time.");
+		return;
+	}
+	p->timed_out = p->killing = true;
+	hub_timer_set(p->timer, PROCESS_KILL_MS);
+	body = json_pack("{s:i}", "signal", SIGKILL);
+	snprintf(path, sizeof(path), "/processes/%s/signal", p->id);
+	guest_call(p->sandbox->guest, "POST", path, body, GUEST_CALL_MS, ignore_answer, NULL);
+	json_decref(body);
+}
+
+static void process_refused(struct process *p, int err)
+{
+	struct process_waiter *w = p->waiter;
+
+	p->waiter = NULL;
+	bytepipe_worker_close(p->pipe, NULL);
+	process_leave(p);
+	hub_call_end(&w->call, err);
+}
+
+static void on_created(int err, int status, json_t *reply, void *arg)
+{
+	struct process *p = arg;
+	struct process_waiter *w = p->waiter;
+
+	p->creating = false;
+	if (p->leaving) {
+		hub_post(p->hub, &p->release, process_free, p);
+		return;
+	}
+	if (err < 0 || status != 201) {
+		process_refused(p, guest_fault(&w->call.fault, err, status, reply));
+		return;
+	}
+	p->exists = true;
+	p->waiter = NULL;
+	p->began_ms = mono_ms();
+	events_add(&p->events, "started",
+		   json_pack("{s:I}", "pid", json_integer_value(json_object_get(reply, "pid"))));
+	bytepipe_on_change(p->pipe, on_pipe_change, p);
+	w->pipe = p->pipe;
+	if (p->timeout_s)
+		hub_timer_set(p->timer, (uint64_t)p->timeout_s * 1000);
+	process_attach(p);
+	process_push(p);
+	hub_call_end(&w->call, 0);
+}
+
+static struct process *process_new(struct sandbox *sb, const struct process_spec *spec)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	*p = (struct process){ .hub = sb->core->hub, .timeout_s = spec->timeout_s };
+	id_new("prc", p->id);
+	p->channel = channel_new(CHANNEL_REFUSE, &channel_ops, p);
+	p->pipe = bytepipe_new();
+	p->timer = hub_timer_new(p->hub, on_timeout, p);
+	p->linger = hub_timer_new(p->hub, on_linger, p);
+	if (spec->stdin_text) {
+		p->input = malloc(spec->stdin_len + 1);
+		p->input_len = spec->stdin_len;
+		if (p->input)
+			memcpy(p->input, spec->stdin_text, spec->stdin_len);
+	}
+	p->sandbox = sb;
+	p->next = sb->processes;
+	sb->processes = p;
+	if (p->channel && p->pipe && p->timer && p->linger && (p->input || !spec->stdin_text))
+		return p;
+	if (p->pipe)
+		bytepipe_worker_close(p->pipe, NULL);
+	process_leave(p);
+	return NULL;
+}
+
+static json_t *create_body(const struct process *p, const struct process_spec *spec)
+{
+	json_t *body = json_pack("{s:s,s:b}", "id", p->id, "stdin", p->input != NULL);
+
+	if (spec->argv)
+		json_object_set(body, "argv", spec->argv);
+	else
+		json_object_set_new(body, "cmd", json_string(spec->cmd));
+	if (spec->cwd)
+		json_object_set_new(body, "cwd", json_string(spec->cwd));
+	if (spec->env)
+		json_object_set(body, "env", spec->env);
+	return body;
+}
+
+static void process_audit(const struct process *p, const struct process_spec *spec)
+{
+	struct store_txn *t = store_txn_new(p->sandbox->core->store);
+	json_t *detail = json_pack("{s:s}", "process", p->id);
+
+	if (spec->argv)
+		json_object_set(detail, "argv", spec->argv);
+	else
+		json_object_set_new(detail, "cmd", json_string(spec->cmd));
+	store_txn_audit(t, p->sandbox->owner, p->sandbox->id, "process", detail);
+	store_txn_submit(t, NULL, NULL);
+	json_decref(detail);
+}
+
+void process_run(struct process_waiter *w)
+{
+	struct sandbox *sb = sandbox_usable(w->core, w->owner, w->sandbox_id, &w->call.fault);
+	struct process *p = sb ? process_new(sb, w->spec) : NULL;
+	json_t *body;
+	int err;
+
+	if (!p) {
+		err = sb ? fault_set(&w->call.fault, ENOMEM, 503, "capacity", "Out of memory on the host.")
+			 : -ENOENT;
+		if (sb)
+			w->call.fault.retry_after_s = 1;
+		hub_call_end(&w->call, err);
+		return;
+	}
+	p->waiter = w;
+	body = create_body(p, w->spec);
+	err = guest_call(sb->guest, "POST", "/processes", body, GUEST_CALL_MS, on_created, p);
+	json_decref(body);
+	if (err < 0) {
+		guest_fault(&w->call.fault, -ECONNRESET, 0, NULL);
+		process_refused(p, err);
+		return;
+	}
+	p->creating = true;
+	process_audit(p, w->spec);
+}
+
+void processes_link_up(struct sandbox *sb)
+{
+	struct process *p;
+
+	for (p = sb->processes; p; p = p->next) {
+		if (p->exists && (!p->ended || p->pipe))
+			process_attach(p);
+	}
+}
+
+void processes_sandbox_ended(struct sandbox *sb)
+{
+	struct process *p, *next;
+
+	for (p = sb->processes; p; p = next) {
+		next = p->next;
+		if (p->creating)
+			continue; /* its answer is an error when the link goes */
+		/* It lives on without its sandbox until its reader has the rest. */
+		process_end(p, NULL, sb->reason);
+		channel_free(p->channel);
+		p->channel = NULL;
+		process_unlist(p);
+		if (p->pipe)
+			process_push(p);
+		else
+			process_leave(p);
+	}
+}

@@ -1,0 +1,304 @@
+/* Reconciles both ways at the start: rows with their machines, executions with
+ * their logs, machines without rows, disks without sandboxes. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernel.h"
+#include "sandbox.h"
+#include "template.h"
+#include "times.h"
+
+/* A machine that no row speaks of: adopted only to be stopped. */
+struct orphan {
+	struct orphan *next;
+	struct core *core;
+	struct vm *vm;
+	struct hub_item free;
+};
+
+static const char *text_of(json_t *row, const char *key)
+{
+	const char *text = json_string_value(json_object_get(row, key));
+
+	return text ? text : "";
+}
+
+static int64_t number_of(json_t *row, const char *key)
+{
+	return json_integer_value(json_object_get(row, key));
+}
+
+/* --- executions --- */
+
+static struct execution *execution_from(struct kernel *k, json_t *row, struct xlog *log)
+{
+	struct execution *e = execution_new(k, text_of(row, "id"), log);
+	json_t *outputs = NULL;
+
+	if (!e)
+		return NULL;
+	snprintf(e->kernel_id, sizeof(e->kernel_id), "%s", text_of(row, "kernel_id"));
+	e->code = strdup(text_of(row, "code"));
+	e->timeout_s = (unsigned)(number_of(row, "timeout_ms") / 1000);
+	e->queued_ms = number_of(row, "queued_ms");
+	e->started_ms = number_of(row, "started_ms");
+	e->execution_count = number_of(row, "execution_count");
+	e->events.seq = (uint64_t)number_of(row, "last_seq");
+	e->events.bytes = (uint64_t)number_of(row, "log_bytes");
+	if (store_outputs(k->core->store, e->id, &outputs) == 0)
+		outputs_restore(&e->outputs, outputs);
+	json_decref(outputs);
+	return e;
+}
+
+static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
+{
+	bool running = strcmp(text_of(row, "status"), "running") == 0;
+	int64_t ran = running ? unix_ms() - e->started_ms : 0;
+
+	if (!running) {
+		kernel_queue_restored(k, e);
+		return;
+	}
+	/* The frames of a running execution are the last that were sent and recorded. */
+	e->state = EXECUTION_RUNNING;
+	strcpy(e->status, "running");
+	e->started = e->execution_count >= 0;
+	e->sent_seq = channel_sent(k->channel);
+	e->began_mono_ms = mono_ms() - ran;
+	k->running = e;
+	execution_arm(e, ran);
+}
+
+static int executions_recover(struct sandbox *sb, struct fault *f)
+{
+	struct core *c = sb->core;
+	struct execution *e;
+	struct kernel *k;
+	struct xlog *log;
+	json_t *rows = NULL, *row;
+	size_t i;
+	int err = store_open_executions(c->store, sb->id, &rows);
+
+	if (err < 0)
+		return fault_set(f, -err, 500, "store", "The executions of %s cannot be read.", sb->id);
+	json_array_foreach(rows, i, row)
+	{
+		k = kernel_find(sb, text_of(row, "kernel_id"));
+		if (!k)
+			k = sb->kernels;
+		err = xlog_open(c->settings->state, text_of(row, "id"), false,
+				(uint64_t)number_of(row, "log_bytes"), (uint64_t)number_of(row, "last_seq"),
+				false, &log);
+		e = err < 0 ? NULL : execution_from(k, row, log);
+		if (!e) {
+			core_log("execution %s: its event log cannot be opened (%s)", text_of(row, "id"),
+				 strerror(err < 0 ? -err : ENOMEM));
+			continue;
+		}
+		execution_resume(k, e, row);
+	}
+	json_decref(rows);
+	return 0;
+}
+
+/* --- kernels --- */
+
+static int kernels_recover(struct sandbox *sb, struct fault *f)
+{
+	char default_id[STORE_ID_MAX];
+	json_t *rows = NULL, *row;
+	struct kernel *k;
+	size_t i;
+	int err = store_open_kernels(sb->core->store, sb->id, &rows);
+
+	if (err < 0)
+		return fault_set(f, -err, 500, "store", "The kernels of %s cannot be read.", sb->id);
+	kernel_default_id(sb->id, default_id);
+	json_array_foreach(rows, i, row)
+	{
+		const char *id = text_of(row, "id"), *language = kernel_language(text_of(row, "language"));
+		const char *agent_id = strcmp(id, default_id) == 0 ? KERNEL_DEFAULT_ID : id;
+
+		k = kernel_new(sb, id, agent_id, language ? language : "python", true);
+		if (!k)
+			return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
+		k->execution_count = number_of(row, "execution_count");
+		k->restored = true;
+		k->restored_sent = (uint64_t)number_of(row, "sent");
+		k->batch_seq = (uint64_t)number_of(row, "received");
+		channel_restore(k->channel, k->batch_seq, k->restored_sent);
+	}
+	json_decref(rows);
+	return 0;
+}
+
+/* --- sandboxes --- */
+
+static struct sandbox *sandbox_from(struct core *c, json_t *row)
+{
+	json_t *limits = json_object_get(row, "limits");
+	struct sandbox *sb = sandbox_new(c, text_of(row, "id"), text_of(row, "owner_id"),
+					 json_object_get(row, "env"), json_object_get(row, "metadata"));
+
+	if (!sb)
+		return NULL;
+	snprintf(sb->template_name, sizeof(sb->template_name), "%s", text_of(row, "template"));
+	sb->started = strcmp(text_of(row, "started"), "boot") == 0 ? "boot" : "clone";
+	sb->memory_mb = (unsigned)json_integer_value(json_object_get(limits, "memory_mb"));
+	sb->disk_mb = (unsigned)json_integer_value(json_object_get(limits, "disk_mb"));
+	sb->cpus = json_number_value(json_object_get(limits, "cpus"));
+	template_class(sb->memory_mb, sb->cpus, sb->disk_mb, &sb->cls);
+	sb->created_ms = number_of(row, "created_ms");
+	sb->identified = true;
+	return sb;
+}
+
+static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
+{
+	/* Time for the machine's keeper and for the link on a loaded host. */
+	enum { ADOPT_MS = 30 * 1000 };
+	bool running = strcmp(text_of(row, "state"), "running") == 0;
+	struct sandbox *sb = sandbox_from(c, row);
+	int err;
+
+	if (!sb)
+		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
+	sb->state = SANDBOX_RUNNING;
+	sb->vm_ended = false;
+	err = kernels_recover(sb, f);
+	/* A crash between two commits: running, and its kernel's row not there yet. */
+	if (!err && !sb->kernels)
+		running = false;
+	if (!err && sb->kernels)
+		err = executions_recover(sb, f);
+	if (err < 0)
+		return err;
+	if (sandbox_machine_adopt(sb) < 0)
+		sb->vm_ended = true;
+	sandbox_set_deadline(sb, number_of(row, "deadline_ms"));
+	hub_timer_set(sb->state_timer, ADOPT_MS);
+	if (sb->vm_ended)
+		sandbox_end(sb, REASON_HOST_RESTART, "Its machine did not outlive the restart.");
+	else if (!running)
+		sandbox_end(sb,
+			    text_of(row, "end_reason")[0] ? text_of(row, "end_reason") : REASON_HOST_RESTART,
+			    "Carrel was restarted while it started or ended.");
+	return 0;
+}
+
+/* --- what no row speaks of --- */
+
+static void orphan_free(void *arg)
+{
+	struct orphan *o = arg, **at = &o->core->orphans;
+
+	while (*at != o)
+		at = &(*at)->next;
+	*at = o->next;
+	engine_ops_of(o->core->engine)->free(o->vm);
+	free(o);
+}
+
+static void on_orphan_started(struct vm *vm, const char *agent_path, void *arg)
+{
+	struct orphan *o = arg;
+
+	(void)agent_path;
+	engine_ops_of(o->core->engine)->stop(vm, REASON_HOST_RESTART);
+}
+
+static void on_orphan_ended(struct vm *vm, const char *reason, const char *message, void *arg)
+{
+	struct orphan *o = arg;
+
+	(void)vm;
+	(void)reason;
+	(void)message;
+	hub_post(o->core->hub, &o->free, orphan_free, o);
+}
+
+static void orphan_stop(struct core *c, const char *id)
+{
+	static const struct vm_ops ops = { .started = on_orphan_started, .ended = on_orphan_ended };
+	struct orphan *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return;
+	o->core = c;
+	if (engine_ops_of(c->engine)->adopt(c->engine, id, &ops, o, &o->vm) < 0) {
+		free(o);
+		return;
+	}
+	core_log("machine %s has no row: it is stopped", id);
+	o->next = c->orphans;
+	c->orphans = o;
+}
+
+static void machines_sweep(struct core *c)
+{
+	DIR *dir = opendir(c->run_dir);
+	struct dirent *entry;
+	struct stat st;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] != '.' && !sandbox_find(c, NULL, entry->d_name) &&
+		    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+			orphan_stop(c, entry->d_name);
+	}
+	closedir(dir);
+}
+
+static int scratch_sweep(struct core *c, struct fault *f)
+{
+	char path[300], id[STORE_ID_MAX];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/scratch", c->settings->state);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return fault_set(f, errno, 500, "state", "%s cannot be made: %s.", path, strerror(errno));
+	dir = opendir(path);
+	if (!dir)
+		return fault_set(f, errno, 500, "state", "%s cannot be read: %s.", path, strerror(errno));
+	while ((entry = readdir(dir)) != NULL) {
+		size_t len = strcspn(entry->d_name, ".");
+
+		snprintf(id, sizeof(id), "%.*s", (int)len, entry->d_name);
+		if (len > 0 && !sandbox_find(c, NULL, id))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	closedir(dir);
+	return 0;
+}
+
+int recover(struct core *c, struct fault *f)
+{
+	json_t *rows = NULL, *row;
+	size_t i;
+	int err = store_open_sandboxes(c->store, &rows);
+
+	if (err < 0)
+		return fault_set(f, -err, 500, "store", "The sandboxes of before cannot be read: %s.",
+				 strerror(-err));
+	json_array_foreach(rows, i, row)
+	{
+		err = sandbox_recover(c, row, f);
+		if (err < 0)
+			break;
+	}
+	json_decref(rows);
+	if (!err)
+		err = scratch_sweep(c, f);
+	if (!err)
+		machines_sweep(c);
+	return err;
+}

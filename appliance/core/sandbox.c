@@ -1,0 +1,438 @@
+#include "sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../store/ids.h"
+#include "admission.h"
+#include "identity.h"
+#include "kernel.h"
+#include "process.h"
+#include "template.h"
+#include "times.h"
+#include "transfer.h"
+
+struct sandbox *sandbox_find(struct core *c, const char *owner, const char *id)
+{
+	struct sandbox *sb;
+
+	for (sb = c->sandboxes; sb; sb = sb->next) {
+		if (strcmp(sb->id, id) == 0 && (!owner || strcmp(sb->owner, owner) == 0))
+			return sb;
+	}
+	return NULL;
+}
+
+struct sandbox *sandbox_usable(struct core *c, const char *owner, const char *id, struct fault *f)
+{
+	struct sandbox *sb = sandbox_find(c, owner, id);
+
+	if (!sb) {
+		fault_set(f, ENOENT, 404, "not_found", "There is no such sandbox.");
+		return NULL;
+	}
+	if (sb->state != SANDBOX_RUNNING) {
+		fault_set(f, EBUSY, 409, "wrong_state", "The sandbox is %s, not running.",
+			  sandbox_state_name(sb->state));
+		return NULL;
+	}
+	return sb;
+}
+
+static void on_deadline(void *arg)
+{
+	sandbox_end(arg, REASON_DEADLINE, "");
+}
+
+static void on_state_limit(void *arg)
+{
+	struct sandbox *sb = arg;
+
+	if (sb->state == SANDBOX_ENDING) {
+		core_log("sandbox %s does not end; the engine is asked again", sb->id);
+		hub_timer_set(sb->state_timer, sandbox_state_limit_ms(sb->state, false));
+		if (sb->vm && !sb->vm_ended)
+			engine_ops_of(sb->core->engine)->stop(sb->vm, sb->reason);
+		return;
+	}
+	if (sandbox_machine_retry(sb)) {
+		hub_timer_set(sb->state_timer, sandbox_state_limit_ms(sb->state, true));
+		return;
+	}
+	sandbox_end(sb, sb->state == SANDBOX_CREATING ? "start-failed" : "crashed(agent)",
+		    "The sandbox did not come up in time.");
+}
+
+struct sandbox *sandbox_new(struct core *c, const char *id, const char *owner, json_t *env, json_t *metadata)
+{
+	struct sandbox *sb = calloc(1, sizeof(*sb));
+
+	if (!sb)
+		return NULL;
+	*sb = (struct sandbox){ .core = c, .vm_ended = true };
+	sb->deadline_timer = hub_timer_new(c->hub, on_deadline, sb);
+	sb->state_timer = hub_timer_new(c->hub, on_state_limit, sb);
+	if (!sb->deadline_timer || !sb->state_timer) {
+		hub_timer_free(sb->deadline_timer);
+		hub_timer_free(sb->state_timer);
+		free(sb);
+		return NULL;
+	}
+	snprintf(sb->id, sizeof(sb->id), "%s", id);
+	snprintf(sb->owner, sizeof(sb->owner), "%s", owner);
+	snprintf(sb->scratch_path, sizeof(sb->scratch_path), "%s/scratch/%s.ext4", c->settings->state, id);
+	sb->env = json_is_object(env) ? json_incref(env) : json_object();
+	sb->metadata = json_is_object(metadata) ? json_incref(metadata) : json_object();
+	sb->next = c->sandboxes;
+	c->sandboxes = sb;
+	return sb;
+}
+
+void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
+{
+	unsigned limit = sandbox_state_limit_ms(state, sb->template == NULL);
+
+	sb->state = state;
+	if (limit)
+		hub_timer_set(sb->state_timer, limit);
+	else
+		hub_timer_stop(sb->state_timer);
+}
+
+void sandbox_set_deadline(struct sandbox *sb, int64_t deadline_ms)
+{
+	int64_t left = deadline_ms - unix_ms();
+
+	sb->deadline_ms = deadline_ms;
+	hub_timer_set(sb->deadline_timer, left > 0 ? (uint64_t)left : 1);
+	if (sb->vm && !sb->vm_ended)
+		engine_ops_of(sb->core->engine)->set_deadline(sb->vm, boottime_of_unix_ms(deadline_ms));
+}
+
+/* --- create --- */
+
+/* What it will be cloned from. -EAGAIN: the default snapshot is still being made. */
+static int template_choose(struct core *c, const struct sandbox_spec *spec, struct vm_class *cls,
+			   struct template **ret, struct fault *f)
+{
+	struct template *t;
+
+	*ret = NULL;
+	if (!template_class(spec->memory_mb, spec->cpus, spec->disk_mb, cls))
+		return 0;
+	t = template_get(c, cls);
+	if (t && template_ready(t)) {
+		*ret = t;
+		return 0;
+	}
+	if (t != c->default_template || t->state == TEMPLATE_FAILED)
+		return 0;
+	fault_set(f, EAGAIN, 503, "starting", "%s", t->why);
+	f->retry_after_s = ADMISSION_RETRY_S;
+	return -EAGAIN;
+}
+
+static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_waiter *w,
+					 const struct vm_class *cls, struct template *t)
+{
+	const struct sandbox_spec *spec = w->spec;
+	char id[STORE_ID_MAX];
+	struct sandbox *sb;
+
+	id_new("sbx", id);
+	sb = sandbox_new(c, id, w->owner, spec->env, spec->metadata);
+	if (!sb)
+		return NULL;
+	snprintf(sb->template_name, sizeof(sb->template_name), "%s", spec->template_name);
+	sb->memory_mb = spec->memory_mb;
+	sb->cpus = spec->cpus;
+	sb->disk_mb = spec->disk_mb;
+	sb->cls = *cls;
+	sb->template = t;
+	sb->created_ms = unix_ms();
+	sandbox_set_deadline(sb, sb->created_ms + (int64_t)spec->timeout_s * 1000);
+	return sb;
+}
+
+void sandbox_create(struct core *c, struct sandbox_waiter *w)
+{
+	struct fault *f = &w->call.fault;
+	struct template *t = NULL;
+	struct vm_class cls = { 0 };
+	struct sandbox *sb = NULL;
+	struct store_txn *txn;
+	int err = 0;
+
+	if (c->stopping)
+		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
+	template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
+	if (!err)
+		err = admission_check(c, w->owner, w->spec, &cls, f);
+	if (!err)
+		err = template_choose(c, w->spec, &cls, &t, f);
+	if (!err) {
+		sb = sandbox_from_spec(c, w, &cls, t);
+		if (!sb)
+			err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
+	}
+	if (err < 0) {
+		if (f->status == 503 && !f->retry_after_s)
+			f->retry_after_s = ADMISSION_RETRY_S;
+		hub_call_end(&w->call, err);
+		return;
+	}
+	sb->create = w;
+	sandbox_enter(sb, SANDBOX_CREATING);
+	txn = store_txn_new(c->store);
+	sandbox_row_add(sb, txn);
+	store_txn_audit(txn, sb->owner, sb->id, "create", w->spec->metadata);
+	store_txn_submit(txn, NULL, NULL);
+	sandbox_machine_start(sb);
+}
+
+/* --- running --- */
+
+struct sandbox_commit {
+	struct hub_item item;
+	struct core *core;
+	char id[STORE_ID_MAX];
+	int err;
+	char message[256];
+	struct sandbox_waiter *waiters; /* told at the commit, whatever became of the sandbox */
+};
+
+static void running_committed(void *arg)
+{
+	struct sandbox_commit *commit = arg;
+	struct sandbox_waiter *w = commit->waiters;
+
+	if (commit->err < 0) {
+		struct sandbox *sb = sandbox_find(commit->core, NULL, commit->id);
+
+		fault_set(&w->call.fault, -commit->err, commit->err == -ENOSPC ? 507 : 500,
+			  commit->err == -ENOSPC ? "disk_full" : "store",
+			  "The sandbox could not be stored: %s", commit->message);
+		if (sb)
+			sandbox_end(sb, "store-failed", commit->message);
+	}
+	hub_call_end(&w->call, commit->err);
+	free(commit);
+}
+
+static void on_running_commit(int err, const char *message, void *arg)
+{
+	struct sandbox_commit *commit = arg;
+
+	commit->err = err;
+	snprintf(commit->message, sizeof(commit->message), "%s", message ? message : "");
+	hub_post(commit->core->hub, &commit->item, running_committed, commit);
+}
+
+static bool default_kernel(struct sandbox *sb)
+{
+	char id[STORE_ID_MAX];
+	struct kernel *k;
+
+	kernel_default_id(sb->id, id);
+	k = kernel_new(sb, id, KERNEL_DEFAULT_ID, "python", sb->template != NULL);
+	if (k && sb->template)
+		channel_restore(k->channel, sb->channel_received, sb->channel_sent);
+	return k != NULL;
+}
+
+void sandbox_run(struct sandbox *sb)
+{
+	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
+
+	if (!commit || !default_kernel(sb)) {
+		free(commit);
+		sandbox_end(sb, "start-failed", "Out of memory on the host.");
+		return;
+	}
+	sandbox_enter(sb, SANDBOX_RUNNING);
+	commit->core = sb->core;
+	commit->waiters = sb->create;
+	memcpy(commit->id, sb->id, sizeof(commit->id));
+	sb->create->result = sandbox_json(sb);
+	sb->create = NULL;
+	sandbox_store(sb, on_running_commit, commit);
+	kernel_link_up(sb->kernels);
+	/* Its row follows the sandbox's. */
+	kernel_txn(sb->kernels);
+}
+
+/* --- the end --- */
+
+static void teardown(void *arg)
+{
+	struct sandbox *sb = arg;
+	struct kernel *k;
+
+	for (k = sb->kernels; k; k = k->next)
+		kernel_sandbox_ended(k, sb->reason);
+	processes_sandbox_ended(sb);
+	transfers_sandbox_ended(sb);
+	if (sb->vm && !sb->vm_ended)
+		engine_ops_of(sb->core->engine)->stop(sb->vm, sb->reason);
+	else
+		sandbox_vm_gone(sb);
+}
+
+void sandbox_end(struct sandbox *sb, const char *reason, const char *message)
+{
+	if (!sandbox_state_may(sb->state, SANDBOX_ENDING))
+		return;
+	snprintf(sb->reason, sizeof(sb->reason), "%s", reason);
+	snprintf(sb->message, sizeof(sb->message), "%s", message ? message : "");
+	hub_timer_stop(sb->deadline_timer);
+	sandbox_enter(sb, SANDBOX_ENDING);
+	sandbox_store(sb, NULL, NULL);
+	/* Later: the caller may stand in a callback of what is taken apart. */
+	hub_post(sb->core->hub, &sb->teardown, teardown, sb);
+}
+
+static void create_failed(const struct sandbox *sb, struct sandbox_waiter *w)
+{
+	struct fault *f = &w->call.fault;
+
+	if (strcmp(sb->reason, REASON_ASKED) == 0)
+		fault_set(f, ECANCELED, 409, "wrong_state", "The sandbox was deleted while it started.");
+	else if (strcmp(sb->reason, "host-disk-full") == 0)
+		fault_set(f, ENOSPC, 507, "disk_full", "%s", sb->message);
+	else
+		fault_set(f, EIO, 500, "start_failed", "The sandbox did not start (%s). %s", sb->reason,
+			  sb->message);
+}
+
+static void ended_committed(void *arg)
+{
+	struct sandbox_commit *commit = arg;
+	struct sandbox_waiter *w;
+
+	if (commit->err < 0)
+		core_log("the end of sandbox %s could not be stored: %s", commit->id, commit->message);
+	while ((w = commit->waiters) != NULL) {
+		commit->waiters = w->next;
+		hub_call_end(&w->call, w->call.fault.code[0] ? -EIO : 0);
+	}
+	core_check_stopped(commit->core);
+	free(commit);
+}
+
+static void on_ended_commit(int err, const char *message, void *arg)
+{
+	struct sandbox_commit *commit = arg;
+
+	commit->err = err;
+	snprintf(commit->message, sizeof(commit->message), "%s", message ? message : "");
+	hub_post(commit->core->hub, &commit->item, ended_committed, commit);
+}
+
+static void sandbox_unlist(struct sandbox *sb)
+{
+	struct sandbox **at = &sb->core->sandboxes;
+
+	while (*at != sb)
+		at = &(*at)->next;
+	*at = sb->next;
+}
+
+static void sandbox_free(struct sandbox *sb)
+{
+	struct kernel *k;
+
+	while ((k = sb->kernels) != NULL) {
+		sb->kernels = k->next;
+		k->sandbox = NULL;
+		kernel_unref(k);
+	}
+	sandbox_machine_free(sb);
+	hub_timer_free(sb->deadline_timer);
+	hub_timer_free(sb->state_timer);
+	json_decref(sb->env);
+	json_decref(sb->metadata);
+	free(sb);
+}
+
+static void sandbox_finish(void *arg)
+{
+	struct sandbox *sb = arg;
+	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
+	struct store_txn *t = store_txn_new(sb->core->store);
+	struct kernel *k;
+
+	/* Nothing can be told without it, and nothing can go on. */
+	if (!commit)
+		abort();
+	sandbox_enter(sb, SANDBOX_ENDED);
+	sb->ended_ms = unix_ms();
+	commit->core = sb->core;
+	memcpy(commit->id, sb->id, sizeof(commit->id));
+	commit->waiters = sb->gone;
+	if (sb->create) {
+		create_failed(sb, sb->create);
+		sb->create->next = commit->waiters;
+		commit->waiters = sb->create;
+	}
+	sandbox_row_add(sb, t);
+	for (k = sb->kernels; k; k = k->next)
+		store_txn_kernel_gone(t, k->id);
+	store_txn_submit(t, on_ended_commit, commit);
+	core_log("sandbox %s ended: %s%s%s", sb->id, sb->reason, sb->message[0] ? ": " : "", sb->message);
+	sandbox_unlist(sb);
+	sandbox_free(sb);
+}
+
+/* The clone did not come up: its snapshot is suspect, the sandbox is booted. */
+static void sandbox_boot_instead(void *arg)
+{
+	struct sandbox *sb = arg;
+	struct template *t = sb->template;
+
+	/* Deleted in between: teardown goes on from here. */
+	if (sb->state != SANDBOX_CREATING)
+		return;
+	identity_free(sb->identity);
+	sb->identity = NULL;
+	guest_free(sb->guest);
+	sb->guest = NULL;
+	engine_ops_of(sb->core->engine)->free(sb->vm);
+	sb->vm = NULL;
+	sb->gave_up_clone = false;
+	sb->template = NULL;
+	core_log("sandbox %s: its clone did not come up, it is booted instead", sb->id);
+	template_clone_result(t, false);
+	sandbox_enter(sb, SANDBOX_CREATING);
+	sandbox_machine_start(sb);
+}
+
+void sandbox_vm_gone(struct sandbox *sb)
+{
+	/* Not from inside a callback of the engine or the link. The item is free: teardown has run, or waits
+	 * for nothing. */
+	if (sb->state == SANDBOX_CREATING && sb->gave_up_clone)
+		hub_post(sb->core->hub, &sb->finish, sandbox_boot_instead, sb);
+	else if (sb->state == SANDBOX_ENDING)
+		hub_post(sb->core->hub, &sb->finish, sandbox_finish, sb);
+}
+
+void sandboxes_release(struct core *c)
+{
+	struct sandbox *sb;
+	struct kernel *k;
+
+	while ((sb = c->sandboxes) != NULL) {
+		c->sandboxes = sb->next;
+		for (k = sb->kernels; k; k = k->next)
+			kernel_release(k);
+		processes_sandbox_ended(sb);
+		transfers_sandbox_ended(sb);
+		sb->scratch_path[0] = '\0';
+		/* The engine frees what it knows of the machine; the machine itself goes on. */
+		sb->vm = NULL;
+		sandbox_free(sb);
+	}
+}

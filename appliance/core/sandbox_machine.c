@@ -1,0 +1,267 @@
+/* The way up: scratch disk, machine, link, identity. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "identity.h"
+#include "kernel.h"
+#include "process.h"
+#include "sandbox.h"
+#include "template.h"
+#include "times.h"
+
+/* Work on the pool; lives on its own, so that a sandbox can end meanwhile. */
+struct scratch_job {
+	struct core *core;
+	struct sandbox *sandbox; /* NULL: it ended, the disk is to be removed */
+	struct template *template;
+	char path[512];
+	int from_fd, fd, err;
+	unsigned disk_mb;
+	struct fault fault;
+};
+
+static void machine_identify(struct sandbox *sb);
+
+/* --- identity --- */
+
+/* env of the template's recipe below the sandbox's own. */
+static json_t *environment(const struct sandbox *sb)
+{
+	json_t *env = json_deep_copy(json_object_get(sb->core->image.recipe, "env"));
+
+	if (!json_is_object(env)) {
+		json_decref(env);
+		env = json_object();
+	}
+	json_object_update(env, sb->env);
+	return env;
+}
+
+static void on_identified(int err, const struct fault *f, json_t *kernels, void *arg)
+{
+	struct sandbox *sb = arg;
+
+	(void)kernels;
+	if (sb->state != SANDBOX_CREATING)
+		return;
+	/* The link was cut under the answer: up() asks again. */
+	if (err == -ECONNRESET)
+		return;
+	if (err < 0) {
+		if (!sandbox_machine_retry(sb))
+			sandbox_end(sb, "start-failed", f->message);
+		return;
+	}
+	sb->identified = true;
+	if (sb->template)
+		template_clone_result(sb->template, true);
+	sandbox_run(sb);
+}
+
+static void machine_identify(struct sandbox *sb)
+{
+	struct identity_spec spec = {
+		.hostname = sb->id, .env = environment(sb), .memory_mb = sb->memory_mb, .disk_mb = sb->disk_mb
+	};
+	int err;
+
+	identity_free(sb->identity);
+	sb->identity = NULL;
+	err = identity_send(sb->guest, &spec, on_identified, sb, &sb->identity);
+	json_decref(spec.env);
+	if (err < 0 && err != -ENOTCONN)
+		sandbox_end(sb, "start-failed", "The sandbox's agent could not be asked.");
+}
+
+static void on_link_up(struct guest *g, void *arg)
+{
+	struct sandbox *sb = arg;
+	struct kernel *k;
+
+	(void)g;
+	if (sb->state == SANDBOX_CREATING) {
+		machine_identify(sb);
+		return;
+	}
+	for (k = sb->kernels; k && sb->state == SANDBOX_RUNNING; k = k->next)
+		kernel_link_up(k);
+	processes_link_up(sb);
+}
+
+static void on_link_broken(struct guest *g, const char *reason, const char *message, void *arg)
+{
+	struct sandbox *sb = arg;
+
+	(void)g;
+	if (!sandbox_machine_retry(sb))
+		sandbox_end(sb, reason, message);
+}
+
+/* --- machine --- */
+
+static void on_vm_started(struct vm *vm, const char *agent_path, void *arg)
+{
+	static const struct guest_ops ops = { .up = on_link_up, .broken = on_link_broken };
+	struct sandbox *sb = arg;
+
+	(void)vm;
+	if (sb->state != SANDBOX_CREATING && sb->state != SANDBOX_RUNNING)
+		return;
+	sb->guest = guest_new(sb->core->hub, agent_path, &ops, sb);
+	if (!sb->guest)
+		sandbox_end(sb, "start-failed", "Out of memory on the host.");
+	else if (sb->state == SANDBOX_RUNNING)
+		hub_timer_stop(sb->state_timer);
+}
+
+static void on_vm_ended(struct vm *vm, const char *reason, const char *message, void *arg)
+{
+	struct sandbox *sb = arg;
+
+	(void)vm;
+	sb->vm_ended = true;
+	if (sb->state == SANDBOX_CREATING && sb->template && strcmp(reason, REASON_DEADLINE) != 0)
+		sb->gave_up_clone = true;
+	else
+		sandbox_end(sb, reason, message);
+	sandbox_vm_gone(sb);
+}
+
+static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
+{
+	struct sandbox *sb = arg;
+
+	(void)vm;
+	if (err < 0)
+		core_log("sandbox %s: %s", sb->id, message ? message : "the engine reported a failure");
+}
+
+static const struct vm_ops vm_ops = { .started = on_vm_started, .ended = on_vm_ended, .done = on_vm_done };
+
+static void machine_launch(struct sandbox *sb, int scratch_fd)
+{
+	const struct image *image = &sb->core->image;
+	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
+	struct template *t = sb->template;
+	struct vm_config config = {
+		.id = sb->id,
+		.mode = t ? VM_CLONE : VM_BOOT,
+		.cls = sb->cls,
+		.ram_fd = t ? t->snapshot.ram_fd : -1,
+		.state_fd = t ? t->snapshot.state_fd : -1,
+		.rootfs_fd = image->rootfs_fd,
+		.scratch_fd = scratch_fd,
+		.kernel_fd = t ? -1 : image->kernel_fd,
+		.initrd_fd = t ? -1 : image->initrd_fd,
+		.cpu_milli = (unsigned)(sb->cpus * 1000),
+		.deadline_boottime_ns = boottime_of_unix_ms(sb->deadline_ms),
+	};
+	char message[128];
+	int err;
+
+	sb->started = t ? "clone" : "boot";
+	sb->channel_received = t ? t->snapshot.received : 0;
+	sb->channel_sent = t ? t->snapshot.sent : 0;
+	sb->vm_ended = false;
+	err = ops->start(sb->core->engine, &config, &vm_ops, sb, &sb->vm);
+	if (err < 0) {
+		sb->vm = NULL;
+		snprintf(message, sizeof(message), "The machine could not be started: %s.", strerror(-err));
+		sandbox_end(sb, "start-failed", message);
+	}
+}
+
+/* --- scratch disk --- */
+
+static void scratch_work(void *arg)
+{
+	struct scratch_job *job = arg;
+
+	job->err = scratch_make(job->path, job->from_fd, job->disk_mb, &job->fd, &job->fault);
+}
+
+static void scratch_done(void *arg)
+{
+	struct scratch_job *job = arg;
+	struct sandbox *sb = job->sandbox;
+
+	if (job->template)
+		job->template->users--;
+	if (sb)
+		sb->scratch = NULL;
+	if (!sb)
+		unlink(job->path);
+	else if (job->err < 0)
+		sandbox_end(sb, job->err == -ENOSPC ? "host-disk-full" : "start-failed", job->fault.message);
+	else if (sb->state == SANDBOX_CREATING)
+		machine_launch(sb, job->fd);
+	if (job->fd >= 0)
+		close(job->fd);
+	free(job);
+}
+
+void sandbox_machine_start(struct sandbox *sb)
+{
+	const struct image *image = &sb->core->image;
+	struct scratch_job *job = calloc(1, sizeof(*job));
+	struct template *t = sb->template;
+
+	if (!job) {
+		sandbox_end(sb, "start-failed", "Out of memory on the host.");
+		return;
+	}
+	*job = (struct scratch_job){
+		.core = sb->core, .sandbox = sb, .template = t, .fd = -1, .disk_mb = sb->cls.disk_mb
+	};
+	snprintf(job->path, sizeof(job->path), "%s", sb->scratch_path);
+	if (t)
+		job->from_fd = t->snapshot.scratch_fd;
+	else
+		job->from_fd = image->disk_mb == sb->cls.disk_mb ? image->scratch_fd : -1;
+	sb->scratch = job;
+	if (t)
+		t->users++;
+	if (hub_work(sb->core->hub, scratch_work, scratch_done, job) < 0) {
+		job->err = -EAGAIN;
+		fault_set(&job->fault, EAGAIN, 503, "capacity", "No thread to make the sandbox's disk.");
+		scratch_done(job);
+	}
+}
+
+bool sandbox_machine_retry(struct sandbox *sb)
+{
+	if (sb->state != SANDBOX_CREATING || !sb->template || sb->gave_up_clone || !sb->vm)
+		return false;
+	sb->gave_up_clone = true;
+	if (!sb->vm_ended)
+		engine_ops_of(sb->core->engine)->stop(sb->vm, "start-failed");
+	return true;
+}
+
+int sandbox_machine_adopt(struct sandbox *sb)
+{
+	int err = engine_ops_of(sb->core->engine)->adopt(sb->core->engine, sb->id, &vm_ops, sb, &sb->vm);
+
+	if (err < 0)
+		sb->vm = NULL;
+	return err;
+}
+
+void sandbox_machine_free(struct sandbox *sb)
+{
+	if (sb->scratch)
+		sb->scratch->sandbox = NULL;
+	else if (sb->scratch_path[0])
+		unlink(sb->scratch_path);
+	sb->scratch = NULL;
+	identity_free(sb->identity);
+	sb->identity = NULL;
+	guest_free(sb->guest);
+	sb->guest = NULL;
+	if (sb->vm)
+		engine_ops_of(sb->core->engine)->free(sb->vm);
+	sb->vm = NULL;
+}

@@ -1,0 +1,240 @@
+#include "template.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "times.h"
+
+struct template_set {
+	struct core *core;
+	char fingerprint[512];
+	char dir[SNAPSHOT_PATH_MAX - 80];
+	struct template *list;
+	struct template *building;
+};
+
+static const unsigned memory_classes[] = { 512, 1024, 2048, 4096 };
+static const unsigned vcpu_classes[] = { 1, 2, 4 };
+static const unsigned disk_classes[] = { 1024, 4096, 16384 };
+
+int template_set_new(struct core *c, struct template_set **ret, struct fault *f)
+{
+	struct template_set *ts = calloc(1, sizeof(*ts));
+	int err;
+
+	if (!ts)
+		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
+	ts->core = c;
+	snprintf(ts->dir, sizeof(ts->dir), "%s/snapshots", c->settings->cache);
+	mkdir(ts->dir, 0700);
+	snapshot_sweep(ts->dir);
+	err = engine_fingerprint(engine_ops_of(c->engine), ts->fingerprint, sizeof(ts->fingerprint));
+	if (err < 0) {
+		free(ts);
+		return fault_set(f, -err, 500, "engine", "The engine on this host cannot be identified: %s.",
+				 strerror(-err));
+	}
+	*ret = ts;
+	return 0;
+}
+
+void template_set_free(struct template_set *ts)
+{
+	struct template *t;
+
+	if (!ts)
+		return;
+	while ((t = ts->list) != NULL) {
+		ts->list = t->next;
+		if (t->state == TEMPLATE_READY)
+			snapshot_close(&t->snapshot);
+		free(t);
+	}
+	free(ts);
+}
+
+static bool class_pick(const unsigned *classes, size_t n, double want, unsigned *ret)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (want <= classes[i]) {
+			*ret = classes[i];
+			return true;
+		}
+	}
+	*ret = (unsigned)ceil(want);
+	return false;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+bool template_class(unsigned memory_mb, double cpus, unsigned disk_mb, struct vm_class *ret)
+{
+	bool fits = class_pick(memory_classes, COUNT(memory_classes), memory_mb, &ret->memory_mb);
+
+	fits &= class_pick(vcpu_classes, COUNT(vcpu_classes), cpus, &ret->vcpus);
+	fits &= class_pick(disk_classes, COUNT(disk_classes), disk_mb, &ret->disk_mb);
+	return fits;
+}
+
+static void template_next(struct template_set *ts)
+{
+	struct template *t;
+
+	if (ts->building || ts->core->stopping)
+		return;
+	for (t = ts->list; t; t = t->next) {
+		if (t->state != TEMPLATE_WAITING)
+			continue;
+		ts->building = t;
+		t->state = TEMPLATE_BUILDING;
+		template_build_start(t);
+		return;
+	}
+}
+
+static void template_want_build(struct template *t)
+{
+	t->state = TEMPLATE_WAITING;
+	snprintf(t->why, sizeof(t->why), "Another warm snapshot is being made first.");
+	template_next(t->core->templates);
+}
+
+static void check_work(void *arg)
+{
+	struct template *t = arg;
+
+	t->unsealed = snapshot_open(t->path, &t->snapshot, &t->fault) < 0;
+}
+
+static void check_done(void *arg)
+{
+	struct template *t = arg;
+
+	if (!t->unsealed) {
+		t->state = TEMPLATE_READY;
+		t->clone_failures = 0;
+		return;
+	}
+	if (t->fault.code[0] && strstr(t->fault.message, "no snapshot") == NULL)
+		core_log("%s It is built again.", t->fault.message);
+	template_want_build(t);
+}
+
+static void template_check(struct template *t)
+{
+	t->state = TEMPLATE_CHECKING;
+	snprintf(t->why, sizeof(t->why), "The warm snapshot is being checked.");
+	t->fault = (struct fault){ 0 };
+	if (hub_work(t->core->hub, check_work, check_done, t) < 0)
+		template_want_build(t);
+}
+
+struct template *template_get(struct core *c, const struct vm_class *cls)
+{
+	struct template_set *ts = c->templates;
+	struct template *t;
+	char key[65];
+
+	for (t = ts->list; t; t = t->next) {
+		if (memcmp(&t->cls, cls, sizeof(*cls)) == 0)
+			return t;
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->core = c;
+	t->cls = *cls;
+	snapshot_key(&c->image, ts->fingerprint, cls, key);
+	snprintf(t->path, sizeof(t->path), "%s/%s", ts->dir, key);
+	t->next = ts->list;
+	ts->list = t;
+	template_check(t);
+	return t;
+}
+
+static void template_retire(struct template *t)
+{
+	snapshot_close(&t->snapshot);
+	t->tries = 0;
+	template_want_build(t);
+}
+
+bool template_ready(struct template *t)
+{
+	if (t->state == TEMPLATE_FAILED && mono_ms() - t->failed_at_ms > TEMPLATE_REST_MS) {
+		t->tries = 0;
+		template_want_build(t);
+	}
+	if (t->state != TEMPLATE_READY)
+		return false;
+	if (snapshot_unchanged(&t->snapshot))
+		return true;
+	if (t->users > 0)
+		return false;
+	core_log("The files of snapshot %s changed since they were checked; checking again.", t->path);
+	snapshot_close(&t->snapshot);
+	template_check(t);
+	return false;
+}
+
+void template_clone_result(struct template *t, bool loaded)
+{
+	if (loaded) {
+		t->clone_failures = 0;
+		return;
+	}
+	if (++t->clone_failures < TEMPLATE_CLONE_FAILURES || t->state != TEMPLATE_READY || t->users > 0)
+		return;
+	core_log("Snapshot %s does not load any more; it is built again.", t->path);
+	template_retire(t);
+}
+
+void template_built(struct template *t, int err, const struct fault *f)
+{
+	struct template_set *ts = t->core->templates;
+
+	t->build = NULL;
+	ts->building = NULL;
+	core_check_stopped(t->core);
+	if (!err) {
+		t->state = TEMPLATE_READY;
+		t->clone_failures = 0;
+	} else if (++t->tries < TEMPLATE_TRIES && !t->core->stopping) {
+		core_log("template: %s Trying again (%u of %d).", f->message, t->tries + 1, TEMPLATE_TRIES);
+		template_want_build(t);
+		return;
+	} else {
+		t->state = TEMPLATE_FAILED;
+		t->failed_at_ms = mono_ms();
+		snprintf(t->why, sizeof(t->why), "The warm snapshot could not be made: %.200s", f->message);
+		core_log("%s", t->why);
+	}
+	template_next(ts);
+}
+
+unsigned template_memory_mb(const struct core *c)
+{
+	const struct template *t = c->templates ? c->templates->building : NULL;
+
+	return t ? t->cls.memory_mb + engine_overhead_mb(engine_ops_of(c->engine)) : 0;
+}
+
+bool templates_cancel(struct core *c)
+{
+	struct template *t = c->templates ? c->templates->building : NULL;
+
+	if (t)
+		template_build_cancel(t->build);
+	return t != NULL;
+}
+
+const char *template_fingerprint(const struct core *c)
+{
+	return c->templates->fingerprint;
+}

@@ -1,0 +1,78 @@
+/* The warm snapshots of the default template, one a size class: looked up,
+ * checked once, built when missing, built again when they no longer load.
+ *
+ * Hub thread only. One build runs at a time; the others wait their turn.
+ */
+#ifndef CARREL_TEMPLATE_H
+#define CARREL_TEMPLATE_H
+
+#include "core_inner.h"
+#include "snapshot.h"
+
+enum {
+	/* Boots that fail before one is given up: on a loaded host the guest's
+	 * clock calibration can fail. */
+	TEMPLATE_TRIES = 3,
+	/* After a failure nobody builds for this long. */
+	TEMPLATE_REST_MS = 60 * 1000,
+	/* Clones that fail in a row before their snapshot counts as spoilt. */
+	TEMPLATE_CLONE_FAILURES = 2,
+};
+
+enum template_state {
+	TEMPLATE_NONE,
+	TEMPLATE_CHECKING,
+	TEMPLATE_WAITING,
+	TEMPLATE_BUILDING,
+	TEMPLATE_READY,
+	TEMPLATE_FAILED
+};
+
+struct template_build;
+
+struct template
+{
+	struct template *next;
+	struct core *core;
+	struct vm_class cls;
+	enum template_state state;
+	char path[SNAPSHOT_PATH_MAX];
+	struct snapshot snapshot; /* READY */
+	unsigned tries, clone_failures;
+	unsigned users; /* sandboxes that copy from the snapshot's files now */
+	int64_t failed_at_ms;
+	char why[320]; /* what is under way, or what went wrong */
+	struct template_build *build;
+	struct fault fault; /* of work on the pool */
+	bool unsealed;
+};
+
+struct template_set;
+
+int template_set_new(struct core *c, struct template_set **ret, struct fault *f);
+/* Nothing may be under way. Accepts NULL. */
+void template_set_free(struct template_set *ts);
+
+/* The smallest class that holds what is asked for; false: none does, boot with exactly that. */
+bool template_class(unsigned memory_mb, double cpus, unsigned disk_mb, struct vm_class *ret);
+/* The class's template, made known (and checked or built in the background) on first use. NULL: out of
+ * memory. */
+struct template *template_get(struct core *c, const struct vm_class *cls);
+/* True: .snapshot can be cloned now. Otherwise sees to it that it can be later. */
+bool template_ready(struct template *t);
+/* How a clone went: two failures in a row spoil the snapshot, and it is built again. */
+void template_clone_result(struct template *t, bool loaded);
+/* Megabytes of RAM that builds use now, for admission. */
+unsigned template_memory_mb(const struct core *c);
+/* Ends a build that is under way; false: there is none (any more). */
+bool templates_cancel(struct core *c);
+
+const char *template_fingerprint(const struct core *c);
+
+/* template_build.c */
+void template_build_start(struct template *t);
+void template_build_cancel(struct template_build *b);
+/* Called by the build at its end: err 0: t->snapshot is open. */
+void template_built(struct template *t, int err, const struct fault *f);
+
+#endif

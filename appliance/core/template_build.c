@@ -1,0 +1,491 @@
+/* Makes one warm snapshot: boot, identity, kernel, warm-up, freeze, pause, save,
+ * stop, seal. A watchdog stands over every step. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../store/ids.h"
+#include "buf.h"
+#include "guest.h"
+#include "identity.h"
+#include "jupyter.h"
+#include "kernel.h"
+#include "link/channel.h"
+#include "template.h"
+#include "times.h"
+#include "warmup.h"
+
+enum build_step {
+	STEP_FILES,
+	STEP_BOOT,
+	STEP_IDENTITY,
+	STEP_KERNEL,
+	STEP_WARMUP,
+	STEP_FREEZE,
+	STEP_PAUSE,
+	STEP_SAVE,
+	STEP_STOP,
+	STEP_SEAL
+};
+
+/* Seconds a step may take on a badly loaded host: about eight times what it takes on an idle one. */
+static const struct {
+	const char *what;
+	unsigned limit_s;
+} steps[] = {
+	[STEP_FILES] = { "preparing its disk", 120 },
+	[STEP_BOOT] = { "booting", 90 },
+	[STEP_IDENTITY] = { "importing libraries", 400 },
+	[STEP_KERNEL] = { "starting the kernel", 400 },
+	[STEP_WARMUP] = { "warming up", 300 },
+	[STEP_FREEZE] = { "syncing", 60 },
+	[STEP_PAUSE] = { "pausing", 60 },
+	[STEP_SAVE] = { "saving", 120 },
+	[STEP_STOP] = { "stopping", 60 },
+	[STEP_SEAL] = { "hashing and writing", 300 },
+};
+
+enum {
+	PROGRESS_MS = 10 * 1000,
+	/* The keeper ends the machine then, whatever became of us. */
+	BUILD_MAX_MS = 1800 * 1000,
+};
+
+struct template_build {
+	struct core *core;
+	struct template *template;
+	char id[STORE_ID_MAX];
+	enum build_step step;
+	int64_t began_ms, step_ms;
+	struct snapshot snapshot;
+	bool has_files, vm_over, failed, working, work_failed;
+	struct fault fault;
+	struct vm *vm;
+	struct guest *guest;
+	struct identity *identity;
+	struct channel *channel;
+	char session[UUID_SIZE];
+	unsigned warmed;
+	bool kernel_made;
+	struct hub_timer *timer;
+	struct hub_item finish;
+};
+
+static void build_fail(struct template_build *b, const char *message);
+static void build_finish_later(struct template_build *b);
+
+static void build_say(struct template_build *b)
+{
+	struct template *t = b->template;
+	int seconds = (int)((mono_ms() - b->began_ms) / 1000);
+
+	snprintf(t->why, sizeof(t->why), "The warm snapshot is being made: %s, %d s.", steps[b->step].what,
+		 seconds);
+	core_log("template %s, %u MB: %s (%d s)", b->core->settings->template_name, t->cls.memory_mb,
+		 steps[b->step].what, seconds);
+}
+
+static void build_step(struct template_build *b, enum build_step step)
+{
+	b->step = step;
+	b->step_ms = mono_ms();
+	build_say(b);
+	hub_timer_set(b->timer, PROGRESS_MS);
+}
+
+static void on_timer(void *arg)
+{
+	struct template_build *b = arg;
+	char message[160];
+
+	if (b->failed)
+		return;
+	if (mono_ms() - b->step_ms > (int64_t)steps[b->step].limit_s * 1000) {
+		snprintf(message, sizeof(message), "The template's machine took more than %u s for %s.",
+			 steps[b->step].limit_s, steps[b->step].what);
+		build_fail(b, message);
+		return;
+	}
+	build_say(b);
+	hub_timer_set(b->timer, PROGRESS_MS);
+}
+
+/* The machine must be gone before anything is freed. */
+static void build_fail(struct template_build *b, const char *message)
+{
+	if (b->failed)
+		return;
+	b->failed = true;
+	if (!b->fault.code[0])
+		fault_set(&b->fault, EIO, 500, "template", "%s", message);
+	hub_timer_stop(b->timer);
+	if (b->vm && !b->vm_over)
+		engine_ops_of(b->core->engine)->stop(b->vm, REASON_ASKED);
+	build_finish_later(b);
+}
+
+static void build_finish(void *arg)
+{
+	struct template_build *b = arg;
+	struct template *t = b->template;
+
+	if (b->working || (b->vm && !b->vm_over))
+		return;
+	identity_free(b->identity);
+	channel_free(b->channel);
+	guest_free(b->guest);
+	if (b->vm)
+		engine_ops_of(b->core->engine)->free(b->vm);
+	hub_timer_free(b->timer);
+	if (b->failed && b->has_files)
+		snapshot_drop(&b->snapshot);
+	if (!b->failed)
+		t->snapshot = b->snapshot;
+	template_built(t, b->failed ? -EIO : 0, &b->fault);
+	free(b);
+}
+
+/* Not from inside a link's or an engine's callback. */
+static void build_finish_later(struct template_build *b)
+{
+	hub_post(b->core->hub, &b->finish, build_finish, b);
+}
+
+/* --- seal --- */
+
+static void seal_work(void *arg)
+{
+	struct template_build *b = arg;
+
+	b->work_failed = snapshot_seal(&b->snapshot, b->template->path, template_fingerprint(b->core),
+				       &b->core->image, &b->fault) < 0;
+}
+
+static void seal_done(void *arg)
+{
+	struct template_build *b = arg;
+
+	b->working = false;
+	b->failed |= b->work_failed;
+	if (!b->failed)
+		core_log("template %s, %u MB: ready after %d s", b->core->settings->template_name,
+			 b->template->cls.memory_mb, (int)((mono_ms() - b->began_ms) / 1000));
+	build_finish(b);
+}
+
+static void build_seal(struct template_build *b)
+{
+	build_step(b, STEP_SEAL);
+	b->working = true;
+	if (hub_work(b->core->hub, seal_work, seal_done, b) < 0) {
+		b->working = false;
+		build_fail(b, "No thread to write the snapshot.");
+	}
+}
+
+/* --- machine --- */
+
+static void on_vm_ended(struct vm *vm, const char *reason, const char *message, void *arg)
+{
+	struct template_build *b = arg;
+	char text[400];
+
+	(void)vm;
+	b->vm_over = true;
+	if (b->failed) {
+		build_finish_later(b);
+	} else if (b->step == STEP_STOP) {
+		build_seal(b);
+	} else {
+		snprintf(text, sizeof(text), "The template's machine ended while %s (%s). %s",
+			 steps[b->step].what, reason, message ? message : "");
+		build_fail(b, text);
+	}
+}
+
+static void vm_step(struct template_build *b, enum build_step step, int (*verb)(struct vm *vm))
+{
+	build_step(b, step);
+	if (verb(b->vm) < 0)
+		build_fail(b, "The engine refused to pause or save the template's machine.");
+}
+
+static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
+{
+	struct template_build *b = arg;
+	const struct engine_ops *ops = engine_ops_of(b->core->engine);
+
+	if (b->failed)
+		return;
+	if (err < 0) {
+		build_fail(b, message ? message : "The template's machine could not be saved.");
+	} else if (b->step == STEP_PAUSE) {
+		vm_step(b, STEP_SAVE, ops->save);
+	} else if (b->step == STEP_SAVE) {
+		build_step(b, STEP_STOP);
+		ops->stop(vm, REASON_ASKED);
+	}
+}
+
+/* --- freeze --- */
+
+static void on_frozen(int err, int status, json_t *reply, void *arg)
+{
+	struct template_build *b = arg;
+	struct fault f;
+
+	if (b->failed)
+		return;
+	if (err < 0 || status != 200) {
+		guest_fault(&f, err, status, reply);
+		build_fail(b, f.message);
+		return;
+	}
+	vm_step(b, STEP_PAUSE, engine_ops_of(b->core->engine)->pause);
+}
+
+static void build_freeze(struct template_build *b)
+{
+	json_t *empty = json_object();
+
+	build_step(b, STEP_FREEZE);
+	b->snapshot.received = channel_received(b->channel);
+	b->snapshot.sent = channel_sent(b->channel);
+	if (guest_call(b->guest, "POST", "/freeze", empty, steps[STEP_FREEZE].limit_s * 1000, on_frozen, b) <
+	    0)
+		build_fail(b, "The link to the template's machine was lost.");
+	json_decref(empty);
+}
+
+/* --- warm-up --- */
+
+static void build_warm(struct template_build *b)
+{
+	const char *type;
+	json_t *content = warmup_request(b->warmed, &type);
+	struct buf out = { 0 };
+	char id[32];
+
+	snprintf(id, sizeof(id), "warmup-%u", b->warmed);
+	jupyter_request(&out, JUPYTER_SHELL, id, b->session, type, content);
+	if (out.failed || channel_send(b->channel, 'J', true, out.bytes, out.len) < 0)
+		build_fail(b, "The warm-up could not be sent.");
+	json_decref(content);
+	buf_free(&out);
+}
+
+static void on_message(struct template_build *b, const struct jupyter_msg *m)
+{
+	char id[32];
+
+	snprintf(id, sizeof(id), "warmup-%u", b->warmed);
+	if (m->type != JUPYTER_STATUS || strcmp(m->text, "idle") != 0 || strcmp(m->parent_id, id) != 0)
+		return;
+	if (++b->warmed < WARMUP_REQUESTS)
+		build_warm(b);
+	else
+		build_freeze(b);
+}
+
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
+{
+	struct template_build *b = arg;
+	struct jupyter_msg m;
+
+	channel_ack(c, seq);
+	if (b->failed || b->step != STEP_WARMUP || type != 'J' || jupyter_parse(payload, len, &m) < 0)
+		return;
+	on_message(b, &m);
+	jupyter_msg_free(&m);
+}
+
+static void on_attached(struct channel *c, void *arg)
+{
+	struct template_build *b = arg;
+
+	(void)c;
+	if (b->failed || b->step != STEP_KERNEL)
+		return;
+	build_step(b, STEP_WARMUP);
+	build_warm(b);
+}
+
+static void build_attach(struct template_build *b)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/kernels/%s/channel", KERNEL_DEFAULT_ID);
+	channel_connect(b->channel, guest_link(b->guest), path);
+}
+
+/* --- kernel, identity, link --- */
+
+static void on_kernel(int err, int status, json_t *reply, void *arg)
+{
+	struct template_build *b = arg;
+	struct fault f;
+
+	if (b->failed)
+		return;
+	if (err < 0 || (status != 201 && status != 409)) {
+		guest_fault(&f, err, status, reply);
+		build_fail(b, f.message);
+		return;
+	}
+	b->kernel_made = true;
+	build_attach(b);
+}
+
+static void on_identified(int err, const struct fault *f, json_t *kernels, void *arg)
+{
+	struct template_build *b = arg;
+	json_t *body;
+
+	(void)kernels;
+	if (b->failed)
+		return;
+	if (err < 0) {
+		build_fail(b, f->message);
+		return;
+	}
+	build_step(b, STEP_KERNEL);
+	body = json_pack("{s:s,s:s}", "id", KERNEL_DEFAULT_ID, "language", "python");
+	if (guest_call(b->guest, "POST", "/kernels", body, steps[STEP_KERNEL].limit_s * 1000, on_kernel, b) <
+	    0)
+		build_fail(b, "The link to the template's machine was lost.");
+	json_decref(body);
+}
+
+static void on_up(struct guest *g, void *arg)
+{
+	struct template_build *b = arg;
+	struct identity_spec spec = { .hostname = "carrel",
+				      .memory_mb = b->snapshot.cls.memory_mb,
+				      .disk_mb = b->snapshot.cls.disk_mb };
+
+	if (b->failed)
+		return;
+	if (b->kernel_made) {
+		build_attach(b);
+		return;
+	}
+	identity_free(b->identity);
+	b->identity = NULL;
+	build_step(b, STEP_IDENTITY);
+	if (identity_send(g, &spec, on_identified, b, &b->identity) < 0)
+		build_fail(b, "The link to the template's machine was lost.");
+}
+
+static void on_broken(struct guest *g, const char *reason, const char *message, void *arg)
+{
+	(void)g;
+	(void)reason;
+	build_fail(arg, message);
+}
+
+static void on_vm_started(struct vm *vm, const char *agent_path, void *arg)
+{
+	static const struct guest_ops ops = { .up = on_up, .broken = on_broken };
+	struct template_build *b = arg;
+
+	(void)vm;
+	if (b->failed)
+		return;
+	b->guest = guest_new(b->core->hub, agent_path, &ops, b);
+	if (!b->guest)
+		build_fail(b, "Out of memory.");
+}
+
+static void build_boot(struct template_build *b)
+{
+	static const struct vm_ops ops = { .started = on_vm_started,
+					   .ended = on_vm_ended,
+					   .done = on_vm_done };
+	const struct image *image = &b->core->image;
+	struct vm_config config = { .id = b->id,
+				    .mode = VM_TEMPLATE,
+				    .cls = b->snapshot.cls,
+				    .ram_fd = b->snapshot.ram_fd,
+				    .state_fd = b->snapshot.state_fd,
+				    .rootfs_fd = image->rootfs_fd,
+				    .scratch_fd = b->snapshot.scratch_fd,
+				    .kernel_fd = image->kernel_fd,
+				    .initrd_fd = image->initrd_fd,
+				    .cpu_milli = b->snapshot.cls.vcpus * 1000,
+				    .deadline_boottime_ns = boottime_of_unix_ms(unix_ms() + BUILD_MAX_MS) };
+	int err;
+
+	build_step(b, STEP_BOOT);
+	err = engine_ops_of(b->core->engine)->start(b->core->engine, &config, &ops, b, &b->vm);
+	if (err < 0) {
+		b->vm = NULL;
+		fault_set(&b->fault, -err, 500, "engine", "The template's machine could not be started: %s.",
+			  strerror(-err));
+		build_fail(b, "");
+	}
+}
+
+/* --- files --- */
+
+static void files_work(void *arg)
+{
+	struct template_build *b = arg;
+	struct vm_class cls = b->snapshot.cls;
+
+	b->work_failed =
+		snapshot_begin(b->template->path, &b->core->image, &cls, &b->snapshot, &b->fault) < 0;
+	b->has_files = !b->work_failed;
+}
+
+static void files_done(void *arg)
+{
+	struct template_build *b = arg;
+
+	b->working = false;
+	b->failed |= b->work_failed;
+	if (b->failed)
+		build_finish(b);
+	else
+		build_boot(b);
+}
+
+static const struct channel_ops channel_ops = { .frame = on_frame, .attached = on_attached };
+
+void template_build_start(struct template *t)
+{
+	struct template_build *b = calloc(1, sizeof(*b));
+	struct fault f;
+
+	if (b) {
+		*b = (struct template_build){ .core = t->core, .template = t, .began_ms = mono_ms() };
+		b->snapshot.cls = t->cls;
+		b->channel = channel_new(CHANNEL_REFUSE, &channel_ops, b);
+		b->timer = hub_timer_new(t->core->hub, on_timer, b);
+	}
+	if (!b || !b->channel || !b->timer) {
+		fault_set(&f, ENOMEM, 500, "template", "Out of memory.");
+		if (b) {
+			channel_free(b->channel);
+			hub_timer_free(b->timer);
+		}
+		free(b);
+		template_built(t, -ENOMEM, &f);
+		return;
+	}
+	id_new("tpl", b->id);
+	uuid_new(b->session);
+	t->build = b;
+	build_step(b, STEP_FILES);
+	b->working = true;
+	if (hub_work(t->core->hub, files_work, files_done, b) < 0) {
+		b->working = false;
+		build_fail(b, "No thread to prepare the snapshot's files.");
+	}
+}
+
+void template_build_cancel(struct template_build *b)
+{
+	build_fail(b, "The appliance is stopping.");
+}
