@@ -119,9 +119,10 @@ UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests
 .SECONDEXPANSION:
+DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o
 unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
 unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
-$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out %/carreld.o,$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))
+$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out $$(DAEMON_MAIN),$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(call unit_libs,tests/unit/$*.c)
