@@ -144,7 +144,7 @@ static void serve(struct control *ctl, struct request *r)
 		wake(c->wake_fd);
 		return;
 	}
-	iopub_put_status(&c->iopub, "busy", r->parent);
+	iopub_put_status(&c->iopub, "busy", r->parent, false);
 	if (!strcmp(r->type, "kernel_info_request")) {
 		answer(ctl, r, "kernel_info_reply", ctl->kernel_info);
 	} else if (!strcmp(r->type, "interrupt_request")) {
@@ -154,7 +154,7 @@ static void serve(struct control *ctl, struct request *r)
 		serve_shutdown(ctl, r);
 		leave = true;
 	}
-	iopub_put_status(&c->iopub, "idle", r->parent);
+	iopub_put_status(&c->iopub, "idle", r->parent, false);
 	request_free(r);
 	if (leave)
 		core_stop(c);

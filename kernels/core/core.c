@@ -128,7 +128,7 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 	err = start_threads(c, &s, why, why_size);
 	if (err)
 		return err;
-	iopub_put_status(&c->iopub, "starting", NULL);
+	iopub_put_status(&c->iopub, "starting", NULL, false);
 	return 0;
 }
 

@@ -198,10 +198,12 @@ void handlers_serve(struct core *c, struct request *r)
 {
 	const struct handler *h = find_handler(r->type);
 	json_t *content = NULL;
-	bool ok;
+	bool ok, later;
 
 	c->current = r;
-	iopub_put_status(&c->iopub, "busy", r->parent);
+	/* execute_input follows this one at once. */
+	later = h && h->handle == handle_execute && !r->aborted && !request_bool(r, "silent", false);
+	iopub_put_status(&c->iopub, "busy", r->parent, later);
 	if (h)
 		content = h->handle(c, r);
 	else
@@ -223,6 +225,6 @@ void handlers_serve(struct core *c, struct request *r)
 	if (h && h->handle == handle_identity)
 		take_key(c, r, ok);
 	capture_drain(&c->capture);
-	iopub_put_status(&c->iopub, "idle", r->parent);
+	iopub_put_status(&c->iopub, "idle", r->parent, false);
 	c->current = NULL;
 }

@@ -1,7 +1,6 @@
 #include "core/iopub.h"
-#include "core/capture.h"
+#include "core/iopub_item.h"
 #include "core/log.h"
-#include "core/sock.h"
 #include "core/threads.h"
 
 #include <errno.h>
@@ -11,26 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/eventfd.h>
+#include <zmq.h>
 
-enum item_kind { ITEM_MESSAGE, ITEM_TEXT, ITEM_REKEY };
+const char *const iopub_stream_names[2] = { "stdout", "stderr" };
 
-struct iopub_item {
-	struct iopub_item *next;
-	enum item_kind kind;
-	char type[MESSAGE_TYPE_MAX];
-	struct parent *parent;
-	struct buf content; /* ITEM_TEXT: without its end; ITEM_REKEY: the key */
-	char *metadata;
-	struct iopub_buffer *buffers;
-	size_t n_buffers;
-	size_t bytes; /* counted in iopub.queued */
-	int stream;
-	size_t text; /* bytes of text before escapes */
-};
-
-static const char *const stream_names[2] = { "stdout", "stderr" };
-
-static void item_free(struct iopub_item *item)
+void iopub_item_free(struct iopub_item *item)
 {
 	size_t i;
 
@@ -123,14 +107,22 @@ int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, js
 	return iopub_put(io, type, parent, text, strlen(text), meta, NULL, 0);
 }
 
-int iopub_put_status(struct iopub *io, const char *state, struct parent *parent)
+int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool later)
 {
-	char *text;
-	int n = asprintf(&text, "{\"execution_state\":\"%s\"}", state);
+	struct iopub_item *item = item_new(ITEM_MESSAGE, "status", parent);
 
-	if (n < 0)
+	if (!item)
 		return -ENOMEM;
-	return iopub_put(io, "status", parent, text, (size_t)n, NULL, NULL, 0);
+	buf_puts(&item->content, "{\"execution_state\":\"");
+	buf_puts(&item->content, state);
+	buf_puts(&item->content, "\"}");
+	item->bytes = sizeof(*item) + item->content.len;
+	pthread_mutex_lock(&io->lock);
+	queue_append(io, item);
+	if (!later)
+		wake_locked(io);
+	pthread_mutex_unlock(&io->lock);
+	return 0;
 }
 
 static struct iopub_item *last_item(struct iopub *io)
@@ -155,7 +147,7 @@ static struct iopub_item *text_item_new(struct iopub *io, int stream, struct par
 	item->stream = stream;
 	item->bytes = sizeof(*item);
 	buf_puts(&item->content, "{\"name\":\"");
-	buf_puts(&item->content, stream_names[stream]);
+	buf_puts(&item->content, iopub_stream_names[stream]);
 	buf_puts(&item->content, "\",\"text\":\"");
 	queue_append(io, item);
 	return item;
@@ -204,7 +196,7 @@ int iopub_rekey(struct iopub *io, const char *key, size_t len)
 		return -ENOMEM;
 	buf_put(&item->content, key, len);
 	if (item->content.failed) {
-		item_free(item);
+		iopub_item_free(item);
 		return -ENOMEM;
 	}
 	put_item(io, item);
@@ -257,222 +249,7 @@ int iopub_wait_empty(struct iopub *io, int timeout_ms)
 	return wait_until(io, is_empty, timeout_ms);
 }
 
-/* ---- the thread ---- */
-
-static void send_message(struct iopub *io, const char *topic, const char *type, const struct parent *parent,
-			 struct slice metadata, struct slice content, const struct iopub_buffer *buffers,
-			 size_t n_buffers)
-{
-	struct slice ident = { topic, strlen(topic) }, part[WIRE_PARTS], extra[WIRE_BUFFERS_MAX];
-	char header[MESSAGE_HEADER_MAX];
-	struct wire_packed packed;
-	size_t i;
-	int err;
-
-	for (i = 0; i < n_buffers && i < WIRE_BUFFERS_MAX; i++)
-		extra[i] = (struct slice){ buffers[i].data, buffers[i].len };
-	part[WIRE_HEADER] = (struct slice){ header, session_header(io->session, type, header) };
-	part[WIRE_PARENT] = parent_slice(parent);
-	part[WIRE_METADATA] = metadata;
-	part[WIRE_CONTENT] = content;
-	err = wire_pack(&io->signer, &ident, 1, part, extra, i, &packed);
-	if (!err)
-		err = sock_send(io->sock, packed.frame, packed.n);
-	if (err)
-		log_line("iopub: a %s message was lost: %s", type, strerror(-err));
-}
-
-static void send_item(struct iopub *io, struct iopub_item *item)
-{
-	struct slice metadata = { "{}", 2 };
-	char topic[MESSAGE_TYPE_MAX + 8];
-	int err;
-
-	if (item->kind == ITEM_REKEY) {
-		err = wire_rekey(&io->signer, item->content.data, item->content.len);
-		if (err)
-			log_line("iopub: the new key cannot be used: %s", strerror(-err));
-		return;
-	}
-	if (item->kind == ITEM_TEXT) {
-		buf_puts(&item->content, "\"}");
-		snprintf(topic, sizeof(topic), "stream.%s", stream_names[item->stream]);
-	} else {
-		snprintf(topic, sizeof(topic), "kernel.%s", item->type);
-	}
-	if (item->content.failed) {
-		log_line("iopub: out of memory, a %s message was lost", item->type);
-		return;
-	}
-	if (item->metadata)
-		metadata = (struct slice){ item->metadata, strlen(item->metadata) };
-	send_message(io, topic, item->type, item->parent, metadata,
-		     (struct slice){ item->content.data, item->content.len }, item->buffers, item->n_buffers);
-}
-
-/* Take and send until the queue is empty; false: and it is time to leave. */
-static bool send_queued(struct iopub *io)
-{
-	struct iopub_item *item;
-
-	pthread_mutex_lock(&io->lock);
-	while ((item = io->head)) {
-		io->head = item->next;
-		if (!io->head)
-			io->tail = &io->head;
-		io->sending = true;
-		pthread_mutex_unlock(&io->lock);
-		send_item(io, item);
-		pthread_mutex_lock(&io->lock);
-		io->sending = false;
-		io->queued -= item->bytes;
-		item_free(item);
-		pthread_cond_broadcast(&io->room);
-	}
-	if (io->stopping) {
-		pthread_mutex_unlock(&io->lock);
-		return false;
-	}
-	io->sleeping = true;
-	pthread_mutex_unlock(&io->lock);
-	return true;
-}
-
-/* A subscription: 0x01 and the topic; greeted, so that a client knows from
- * when on it sees everything. */
-static void greet(struct iopub *io)
-{
-	BUF_AUTO content = { 0 };
-	char topic[128];
-	zmq_msg_t msg;
-	size_t n;
-
-	zmq_msg_init(&msg);
-	while (zmq_msg_recv(&msg, io->sock, ZMQ_DONTWAIT) > 0) {
-		const char *data = zmq_msg_data(&msg);
-
-		n = zmq_msg_size(&msg) - 1;
-		/* A topic that is no text, or longer than any we send, matches nothing. */
-		if (data[0] != 1 || n >= sizeof(topic) || memchr(data + 1, 0, n))
-			continue;
-		snprintf(topic, sizeof(topic), "%.*s", (int)n, data + 1);
-		content.len = 0;
-		for (n = 0; topic[n]; n++) {
-			if ((unsigned char)topic[n] >= 0x80)
-				break;
-		}
-		if (topic[n])
-			continue;
-		buf_puts(&content, "{\"subscription\":\"");
-		buf_json_escape(&content, topic, n);
-		buf_puts(&content, "\"}");
-		if (!content.failed)
-			send_message(io, topic, "iopub_welcome", NULL, (struct slice){ "{}", 2 },
-				     (struct slice){ content.data, content.len }, NULL, 0);
-	}
-	zmq_msg_close(&msg);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-/* When the captured descriptors are read. QUIET: as soon as one is readable;
- * that begins GATHER, so that a line written in pieces is one message, and then
- * PACE, until there was nothing to read. */
-enum reading { QUIET, GATHER, PACE };
-
-struct reader {
-	enum reading state;
-	int64_t due; /* ms, of GATHER and PACE */
-};
-
-static void set_pacing(struct iopub *io, bool pacing)
-{
-	pthread_mutex_lock(&io->lock);
-	io->pacing = pacing;
-	pthread_mutex_unlock(&io->lock);
-}
-
-static void reader_step(struct iopub *io, struct reader *r, bool readable)
-{
-	size_t n;
-
-	if (r->state == QUIET) {
-		if (readable) {
-			set_pacing(io, true);
-			*r = (struct reader){ GATHER, now_ms() + CAPTURE_GATHER_MS };
-		}
-		return;
-	}
-	if (now_ms() < r->due)
-		return;
-	n = capture_drain(io->capture);
-	if (n == 0) {
-		set_pacing(io, false);
-		/* What was kept just before did not wake this thread. */
-		n = capture_drain(io->capture);
-		if (n == 0) {
-			r->state = QUIET;
-			return;
-		}
-		set_pacing(io, true);
-	}
-	/* A flood is read as it comes, a trickle is gathered. */
-	*r = (struct reader){ PACE, now_ms() + (n < CAPTURE_CHUNK ? CAPTURE_PACE_MS : 0) };
-}
-
-/* Awake again; true when captured text waits in no pipe. */
-static bool take_wake_up(struct iopub *io)
-{
-	bool expecting;
-
-	pthread_mutex_lock(&io->lock);
-	io->sleeping = false;
-	expecting = io->expecting;
-	io->expecting = false;
-	pthread_mutex_unlock(&io->lock);
-	return expecting;
-}
-
-/* Wait for the queue, a subscriber or captured text. */
-static void wait_and_read(struct iopub *io, struct reader *r)
-{
-	zmq_pollitem_t items[] = {
-		{ .socket = io->sock, .events = ZMQ_POLLIN },
-		{ .fd = io->wake_fd, .events = ZMQ_POLLIN },
-		{ .fd = io->capture->read_fd[0], .events = ZMQ_POLLIN },
-		{ .fd = io->capture->read_fd[1], .events = ZMQ_POLLIN },
-	};
-	int64_t left = r->state == QUIET ? -1 : r->due - now_ms();
-	uint64_t count;
-	bool readable;
-	int n = zmq_poll(items, r->state == QUIET ? 4 : 2, r->state == QUIET || left > 0 ? (long)left : 0);
-
-	readable = take_wake_up(io);
-	if (n < 0)
-		return;
-	if (items[1].revents && read(io->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_line("iopub: cannot read the wake-up: %s", strerror(errno));
-	if (items[0].revents)
-		greet(io);
-	reader_step(io, r, readable || items[2].revents || items[3].revents);
-}
-
-static void *iopub_main(void *arg)
-{
-	struct iopub *io = arg;
-	struct reader reader = { QUIET, 0 };
-
-	while (send_queued(io))
-		wait_and_read(io, &reader);
-	zmq_close(io->sock);
-	return NULL;
-}
+/* ---- start and end ---- */
 
 int iopub_start(struct iopub *io, void *sock, struct session *session, struct capture *capture,
 		const struct wire_signer *signer)

@@ -73,7 +73,8 @@ int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, js
 int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const char *text, size_t len);
 /* Text waits in the capture for the rest of its line: drain it after a while. */
 void iopub_expect_text(struct iopub *io);
-int iopub_put_status(struct iopub *io, const char *state, struct parent *parent);
+/* later: the thread need not hurry, another message follows at once. */
+int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool later);
 /* Sign what follows in the queue with another key. */
 int iopub_rekey(struct iopub *io, const char *key, size_t len);
 

@@ -1,0 +1,29 @@
+/* Inside of iopub: what its queue holds, shared by iopub.c and iopub_thread.c. */
+#ifndef CARREL_IOPUB_ITEM_H
+#define CARREL_IOPUB_ITEM_H
+
+#include "core/iopub.h"
+
+enum item_kind { ITEM_MESSAGE, ITEM_TEXT, ITEM_REKEY };
+
+struct iopub_item {
+	struct iopub_item *next;
+	enum item_kind kind;
+	char type[MESSAGE_TYPE_MAX];
+	struct parent *parent;
+	struct buf content; /* ITEM_TEXT: without its end; ITEM_REKEY: the key */
+	char *metadata;
+	struct iopub_buffer *buffers;
+	size_t n_buffers;
+	size_t bytes; /* counted in iopub.queued */
+	int stream;
+	size_t text; /* bytes of text before escapes */
+};
+
+extern const char *const iopub_stream_names[2];
+
+void iopub_item_free(struct iopub_item *item);
+/* The thread: send, read the capture, until iopub_stop(). arg: struct iopub. */
+void *iopub_main(void *arg);
+
+#endif
