@@ -69,8 +69,8 @@ struct channel *channel_new(enum channel_policy policy, const struct channel_ops
 void channel_free(struct channel *c);
 /* A restarted carreld knows from its store what it has: set before the first
  * attach. received: highest seq that is safe here. sent: highest seq we ever
- * numbered (our frames go on from sent + 1). Once attached, channel_delivered()
- * tells which of those the peer has. */
+ * numbered (our frames go on from sent + 1). In attached(), channel_delivered()
+ * tells which of those the peer has; it is told of the others as a gap. */
 void channel_restore(struct channel *c, uint64_t received, uint64_t sent);
 
 /* Client: open the stream on l. Server: take over st (answers 200 itself).
@@ -95,7 +95,7 @@ bool channel_is_attached(const struct channel *c);
 uint64_t channel_received(const struct channel *c);
 uint64_t channel_sent(const struct channel *c);
 uint64_t channel_acked(const struct channel *c);
-/* Highest seq the peer is known to have received, safe there or not. */
+/* Highest seq the peer is known to have received (or to know the loss of). */
 uint64_t channel_delivered(const struct channel *c);
 
 #endif

@@ -60,6 +60,14 @@ static void link_teardown(struct link *l, const char *why)
 		l->ops.down(l, why, l->arg);
 }
 
+static void reset_tag(struct link *l, const uint8_t *tag)
+{
+	if (l->reset_due)
+		return;
+	memcpy(l->reset_tag, tag, LINK_TAG);
+	l->reset_due = true;
+}
+
 void link_enter(struct link *l)
 {
 	l->depth++;
@@ -72,10 +80,8 @@ static void link_settle(struct link *l)
 	while (l->dropping) {
 		memcpy(why, l->why, sizeof(why));
 		l->dropping = false;
-		if (l->up && l->role == LINK_SERVER) {
-			memcpy(l->reset_tag, link_tag(l), LINK_TAG);
-			l->reset_due = true;
-		}
+		if (l->up && l->role == LINK_SERVER)
+			reset_tag(l, link_tag(l));
 		link_teardown(l, why);
 	}
 }
@@ -167,27 +173,50 @@ static void link_start(struct link *l)
 		l->ops.up(l, l->arg);
 }
 
+static bool nonce_is_spent(const struct link *l, const uint8_t *nonce)
+{
+	for (unsigned i = 0; i < LINK_NONCES; i++)
+		if (memcmp(l->nonces[i], nonce, LINK_NONCE) == 0)
+			return true;
+	return false;
+}
+
+static void nonce_spend(struct link *l, const uint8_t *nonce)
+{
+	memcpy(l->nonces[l->nonces_at++ % LINK_NONCES], nonce, LINK_NONCE);
+	memcpy(l->nonce, nonce, LINK_NONCE);
+}
+
+/* True when the HELLO's session is up now. */
+static bool hello_accept(struct link *l, const uint8_t *nonce)
+{
+	if (l->up && memcmp(nonce, l->nonce, LINK_NONCE) == 0)
+		return true;
+	if (nonce_is_spent(l, nonce)) {
+		reset_tag(l, nonce + LINK_NONCE - LINK_TAG);
+		return false;
+	}
+	if (l->now - l->burst_at >= LINK_HELLO_INTERVAL_MS) {
+		l->burst_at = l->now;
+		l->burst = 0;
+	}
+	if (l->burst++ >= LINK_HELLO_BURST)
+		return false;
+	if (l->ng)
+		link_teardown(l, "the other side opened a new session");
+	/* A drop asked for meanwhile meant the session that is gone. */
+	l->dropping = false;
+	l->reset_due = false;
+	nonce_spend(l, nonce);
+	link_start(l);
+	return l->up;
+}
+
 static void hello_received(struct link *l, const struct record_hello *h)
 {
-	bool same = l->up && memcmp(h->nonce, l->nonce, LINK_NONCE) == 0;
-
-	if (!same && h->version == LINK_VERSION) {
-		if (l->now - l->burst_at >= LINK_HELLO_INTERVAL_MS) {
-			l->burst_at = l->now;
-			l->burst = 0;
-		}
-		if (l->burst++ >= LINK_HELLO_BURST)
-			return;
-		if (l->ng)
-			link_teardown(l, "the other side opened a new session");
-		/* A drop asked for meanwhile meant the session that is gone. */
-		l->dropping = false;
-		memcpy(l->nonce, h->nonce, LINK_NONCE);
-		l->reset_due = false;
-		link_start(l);
-		if (!l->up)
-			return;
-	}
+	/* Another version is answered with ours and nothing more. */
+	if (h->version == LINK_VERSION && !hello_accept(l, h->nonce))
+		return;
 	memcpy(l->ack_nonce, h->nonce, LINK_NONCE);
 	l->ack_due = true;
 }
@@ -222,10 +251,8 @@ static void data_received(struct link *l, const struct record_data *data)
 {
 	if (!l->up || memcmp(data->tag, link_tag(l), LINK_TAG) != 0) {
 		/* A client that believes in a session we do not have must learn it. */
-		if (l->role == LINK_SERVER && !l->reset_due) {
-			memcpy(l->reset_tag, data->tag, LINK_TAG);
-			l->reset_due = true;
-		}
+		if (l->role == LINK_SERVER)
+			reset_tag(l, data->tag);
 		return;
 	}
 	if (data->number < l->rx_number)
@@ -249,7 +276,7 @@ static void record_received(struct link *l, const uint8_t *record, size_t len)
 		hello_received(l, h);
 	else if (h && h->kind == RECORD_ACK && l->role == LINK_CLIENT)
 		ack_received(l, h);
-	else if (r && l->role == LINK_CLIENT && l->up && memcmp(r->tag, link_tag(l), LINK_TAG) == 0)
+	else if (r && l->role == LINK_CLIENT && l->opened && memcmp(r->tag, link_tag(l), LINK_TAG) == 0)
 		link_fail(l, false, "the other side dropped the session");
 	else if (record_data_parse(record, len, &data))
 		data_received(l, &data);

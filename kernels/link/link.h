@@ -15,7 +15,8 @@
  *      stale and ignored. Numbers count 0, 1, 2, … per direction: a record seen
  *      before is ignored, one missing (or glued of two) drops the session.
  *      RESET {kind 'r', tag}: the server has no session of this tag (any more);
- *      a client whose tag it is opens with a fresh HELLO.
+ *      a client whose tag it is opens with a fresh HELLO. So it answers a HELLO
+ *      whose session ended, too: no session starts twice.
  *   3. HTTP/2 (RFC 9113) by nghttp2, without TLS, prior knowledge.
  *
  * This file does no I/O and owns no clock: the caller feeds received bytes,

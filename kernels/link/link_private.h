@@ -32,6 +32,9 @@ enum {
 	LINK_HELLO_BURST = 16,
 	/* HELLO repeats slow down to LINK_HELLO_INTERVAL_MS << this. */
 	LINK_HELLO_BACKOFF = 3,
+	/* HELLOs a server remembers so as not to take an old session's bytes, should
+	 * they come twice, for a new one's. */
+	LINK_NONCES = 64,
 	LINK_WHY_MAX = 160,
 };
 
@@ -57,6 +60,8 @@ struct link {
 	uint64_t hello_at;
 	uint8_t ack_nonce[LINK_NONCE];
 	uint8_t reset_tag[LINK_TAG];
+	uint8_t nonces[LINK_NONCES][LINK_NONCE]; /* server: the latest sessions' */
+	unsigned nonces_at;
 	uint64_t burst_at;
 	unsigned burst;
 
