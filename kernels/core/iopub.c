@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/eventfd.h>
-#include <zmq.h>
 
 const char *const iopub_stream_names[2] = { "stdout", "stderr" };
 
@@ -254,14 +253,11 @@ int iopub_wait_empty(struct iopub *io, int timeout_ms)
 int iopub_start(struct iopub *io, void *sock, struct session *session, struct capture *capture,
 		const struct wire_signer *signer)
 {
-	int hwm = IOPUB_HWM, on = 1, err;
+	int err;
 	pthread_condattr_t attr;
 
 	*io = (struct iopub){ .sock = sock, .session = session, .capture = capture, .signer = *signer };
 	io->tail = &io->head;
-	zmq_setsockopt(sock, ZMQ_SNDHWM, &hwm, sizeof(hwm));
-	zmq_setsockopt(sock, ZMQ_XPUB_NODROP, &on, sizeof(on));
-	zmq_setsockopt(sock, ZMQ_XPUB_VERBOSE, &on, sizeof(on));
 	io->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (io->wake_fd < 0)
 		return -errno;

@@ -23,9 +23,6 @@ enum {
 	IOPUB_QUEUE_MAX = 8 * 1024 * 1024,
 	/* Text of one stream message, before JSON escapes. */
 	IOPUB_TEXT_MAX = 256 * 1024,
-	/* Messages libzmq holds for one subscriber: IOPUB_TEXT_MAX each at most,
-	 * displays apart. */
-	IOPUB_HWM = 16,
 };
 
 struct capture;

@@ -24,6 +24,11 @@ void *sock_bind(void *zctx, int type, const char *address)
 		set_int(sock, ZMQ_ROUTER_HANDOVER, 1);
 		set_int(sock, ZMQ_SNDHWM, 0);
 	}
+	if (type == ZMQ_XPUB) {
+		set_int(sock, ZMQ_SNDHWM, SOCK_XPUB_HWM);
+		set_int(sock, ZMQ_XPUB_NODROP, 1);
+		set_int(sock, ZMQ_XPUB_VERBOSE, 1);
+	}
 	if (zmq_bind(sock, address) == 0)
 		return sock;
 	err = errno;

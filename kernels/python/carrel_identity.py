@@ -39,6 +39,7 @@ class Environment:
     """The variables the host has set, so that only those are ever replaced."""
 
     def __init__(self):
+        self.base = dict(os.environ)
         self.given = {}
         self.own = {}
 
@@ -50,7 +51,11 @@ class Environment:
     def replace(self, env):
         """The sandbox's variables are env now. What the user changed stays."""
         for name, old in self.given.items():
-            if name not in env and name not in self.own and os.environ.get(name) == old:
+            if name in env or name in self.own or os.environ.get(name) != old:
+                continue
+            if name in self.base:
+                os.environ[name] = self.base[name]
+            else:
                 del os.environ[name]
         for name, value in env.items():
             if name not in self.own and self.given.get(name) != value:

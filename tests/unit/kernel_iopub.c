@@ -1,0 +1,231 @@
+/* UNIT: kernels/core LIBS: -lzmq -ljansson -lcrypto */
+/* What a kernel publishes: few messages, whole, in order, none dropped, and the
+ * maker of output held when nobody reads. */
+#include <errno.h>
+#include <stdbool.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/capture.h"
+#include "core/iopub.h"
+#include "core/sock.h"
+#include "tests/unit/check.h"
+
+static void *ctx;
+static void *sub;
+static struct iopub io;
+static struct capture capture;
+static struct session session;
+static struct wire_signer check_signer;
+static int real_stdout, real_stderr;
+
+static struct frames *last;
+static struct wire_view view;
+
+/* The next message, parsed and with a right signature; its type. */
+static const char *next_type(void)
+{
+	static char type[64];
+	zmq_pollitem_t item = { .socket = sub, .events = ZMQ_POLLIN };
+	json_t *header;
+
+	CHECK_INT(zmq_poll(&item, 1, 10000), 1);
+	frames_free(last);
+	CHECK_INT(sock_recv(sub, last), 0);
+	CHECK_INT(wire_parse(&check_signer, last->slice, last->n, &view), 0);
+	header = json_loadb(view.part[WIRE_HEADER].data, view.part[WIRE_HEADER].len, 0, NULL);
+	CHECK(header != NULL);
+	snprintf(type, sizeof(type), "%s", json_string_value(json_object_get(header, "msg_type")));
+	json_decref(header);
+	return type;
+}
+
+static char *next_text(const char *stream)
+{
+	json_t *content;
+	char *text;
+
+	CHECK_STR(next_type(), "stream");
+	content = json_loadb(view.part[WIRE_CONTENT].data, view.part[WIRE_CONTENT].len, 0, NULL);
+	CHECK_STR(json_string_value(json_object_get(content, "name")), stream);
+	text = strdup(json_string_value(json_object_get(content, "text")));
+	json_decref(content);
+	return text;
+}
+
+static void expect_text(const char *stream, const char *want)
+{
+	char *text = next_text(stream);
+
+	CHECK_STR(text, want);
+	free(text);
+}
+
+static void expect_status(const char *state)
+{
+	char want[80];
+
+	CHECK_STR(next_type(), "status");
+	snprintf(want, sizeof(want), "{\"execution_state\":\"%s\"}", state);
+	CHECK(view.part[WIRE_CONTENT].len == strlen(want) && !memcmp(view.part[WIRE_CONTENT].data, want, strlen(want)));
+}
+
+static void set_up(void)
+{
+	struct wire_signer s;
+	void *sock;
+	int one = 1;
+
+	real_stdout = dup(1);
+	real_stderr = dup(2);
+	ctx = zmq_ctx_new();
+	sock = sock_bind(ctx, ZMQ_XPUB, "inproc://iopub");
+	CHECK(sock != NULL);
+	sub = zmq_socket(ctx, ZMQ_SUB);
+	zmq_setsockopt(sub, ZMQ_RCVHWM, &one, sizeof(one));
+	zmq_setsockopt(sub, ZMQ_SUBSCRIBE, "", 0);
+	CHECK_INT(zmq_connect(sub, "inproc://iopub"), 0);
+	CHECK_INT(session_init(&session), 0);
+	CHECK_INT(wire_signer_init(&s, "k", 1), 0);
+	CHECK_INT(wire_signer_init(&check_signer, "k", 1), 0);
+	last = calloc(1, sizeof(*last));
+	CHECK_INT(capture_open(&capture, &io), 0);
+	/* Failures of the test itself must still be seen. */
+	dup2(real_stderr, 2);
+	CHECK_INT(iopub_start(&io, sock, &session, &capture, &s), 0);
+	CHECK_STR(next_type(), "iopub_welcome");
+}
+
+static void tear_down(void)
+{
+	iopub_stop(&io, 5000);
+	CHECK(!io.started);
+	dup2(real_stdout, 1);
+	capture_close(&capture);
+	frames_free(last);
+	free(last);
+	wire_signer_free(&check_signer);
+	zmq_close(sub);
+	zmq_ctx_term(ctx);
+	close(real_stdout);
+	close(real_stderr);
+}
+
+static void put(const char *text)
+{
+	CHECK_INT(write(1, text, strlen(text)), (long long)strlen(text));
+}
+
+static void test_order(void)
+{
+	struct parent *a = parent_new("{\"id\":\"a\"}", 10), *b = parent_new("{\"id\":\"b\"}", 10);
+
+	capture_set_parent(&capture, a, false);
+	iopub_put_status(&io, "busy", a, true);
+	put("one\n");
+	CHECK(!capture_hold(&capture, 0, "two\n", 4));
+	put("two\n");
+	CHECK(capture_hold(&capture, 0, "thr", 3));
+	CHECK(capture_hold(&capture, 0, "ee", 2));
+	capture_drain(&capture);
+	iopub_put_status(&io, "idle", a, false);
+	expect_status("busy");
+	expect_text("stdout", "one\ntwo\nthree");
+	CHECK(view.part[WIRE_PARENT].len == 10 && !memcmp(view.part[WIRE_PARENT].data, "{\"id\":\"a\"}", 10));
+	expect_status("idle");
+	/* A character cut by the end of a cell ends there. */
+	put("\xe4\xbd");
+	capture_set_parent(&capture, b, false);
+	put("\xa0" "b\n");
+	capture_drain(&capture);
+	expect_text("stdout", "\xef\xbf\xbd");
+	expect_text("stdout", "\xef\xbf\xbd" "b\n");
+	CHECK(!memcmp(view.part[WIRE_PARENT].data, "{\"id\":\"b\"}", 10));
+	/* Nobody drains: the thread does. */
+	put("alone\n");
+	expect_text("stdout", "alone\n");
+	CHECK(capture_hold(&capture, 0, ".", 1));
+	expect_text("stdout", ".");
+	/* Silent. */
+	capture_set_parent(&capture, b, true);
+	put("nothing\n");
+	capture_set_parent(&capture, b, false);
+	iopub_put_status(&io, "idle", b, false);
+	expect_status("idle");
+	parent_unref(a);
+	parent_unref(b);
+}
+
+/* Many small writes are few messages; a long text is cut into bounded ones. */
+static void test_sizes(void)
+{
+	static char line[IOPUB_TEXT_MAX];
+	size_t total = 0, messages = 0, i, n;
+	char *text;
+
+	/* One drain for all: the reader must not come between. */
+	memset(line, 'y', sizeof(line));
+	for (i = 0; i < 100; i++)
+		CHECK_INT(iopub_put_text(&io, 1, NULL, line, 10), 0);
+	while (total < 1000) {
+		text = next_text("stderr");
+		total += strlen(text);
+		messages++;
+		free(text);
+	}
+	CHECK_INT(total, 1000);
+	CHECK(messages <= 50);
+	for (i = 0; i < 6; i++)
+		CHECK_INT(iopub_put_text(&io, 1, NULL, line, IOPUB_TEXT_MAX / 2 + 1), 0);
+	for (total = 0; total < 6 * (IOPUB_TEXT_MAX / 2 + 1); total += n) {
+		text = next_text("stderr");
+		n = strlen(text);
+		CHECK(n <= IOPUB_TEXT_MAX);
+		free(text);
+	}
+	CHECK_INT(total, 6 * (IOPUB_TEXT_MAX / 2 + 1));
+}
+
+/* Nobody reads: memory is bounded, status passes, and all comes in the end. */
+static void test_pressure(void)
+{
+	static char line[IOPUB_TEXT_MAX];
+	size_t sent = 0, got = 0;
+	char *text;
+
+	memset(line, 'z', sizeof(line));
+	while (iopub_wait_room(&io, 20) == 0) {
+		CHECK_INT(iopub_put_text(&io, 0, NULL, line, sizeof(line)), 0);
+		sent += sizeof(line);
+		CHECK(sent < 4 * (size_t)IOPUB_QUEUE_MAX);
+	}
+	CHECK_INT(iopub_wait_room(&io, 1), -ETIMEDOUT);
+	CHECK_INT(iopub_wait_empty(&io, 1), -ETIMEDOUT);
+	iopub_put_status(&io, "idle", NULL, false);
+	while (got < sent) {
+		text = next_text("stdout");
+		got += strlen(text);
+		free(text);
+	}
+	expect_status("idle");
+	CHECK_INT(iopub_wait_empty(&io, 5000), 0);
+}
+
+static void test_rekey(void)
+{
+	CHECK_INT(iopub_rekey(&io, "other", 5), 0);
+	CHECK_INT(wire_rekey(&check_signer, "other", 5), 0);
+	iopub_put_status(&io, "busy", NULL, false);
+	expect_status("busy");
+}
+
+int main(void)
+{
+	set_up();
+	test_order();
+	test_sizes();
+	test_pressure();
+	test_rekey();
+	tear_down();
+	return 0;
+}
