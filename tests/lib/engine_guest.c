@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -138,6 +139,8 @@ static void command(FILE *out, char *line)
 	} else if (strcmp(line, "flood") == 0) {
 		for (int i = 0; i < 4000; i++)
 			printf("flood %06d ..................................................\n", i);
+		/* A full pipe loses text; this line must come through. */
+		sleep(1);
 		printf("flood ends\n");
 		fprintf(out, "flooded\n");
 	} else if (strcmp(line, "spin") == 0) {
@@ -159,9 +162,12 @@ int main(void)
 	size_t used = 0;
 	int port;
 
-	mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
-	mount("proc", "/proc", "proc", 0, NULL);
-	mount("sysfs", "/sys", "sysfs", 0, NULL);
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const mounts[][2] = { { "devtmpfs", "/dev" }, { "proc", "/proc" }, { "sysfs", "/sys" } };
+
+		mkdir(mounts[i][1], 0755);
+		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);
+	}
 	setvbuf(stdout, NULL, _IONBF, 0);
 	modules_load();
 	memory_size = 32 << 20;
