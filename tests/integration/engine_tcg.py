@@ -198,6 +198,19 @@ def frozen_ends(host, d, template):
     raw.close()
 
 
+def out_of_memory_is_named(host):
+    """A host limit far below the machine's need: the kernel kills QEMU, and the reason says so."""
+    raw = Raw(host)
+    reply = raw.start("greedy", "boot", host.files("greedy"), host_memory_mb=128)
+    if reply["error"] == 0:
+        reply = raw.reply()
+        assert reply["reason"] == "out-of-memory", reply
+        assert raw.ask("forget", "greedy")["error"] == 0
+    else:
+        assert "out-of-memory" in reply["message"], reply
+    raw.close()
+
+
 def main():
     with Host() as host:
         d = host.driver()
@@ -211,6 +224,7 @@ def main():
         broken_snapshot(host, d, template)
         refused_starts(host, d, template)
         frozen_ends(host, d, template)
+        out_of_memory_is_named(host)
         d.end()
         assert os.listdir(host.run_dir) == [], os.listdir(host.run_dir)
 

@@ -298,5 +298,17 @@ class Raw:
             if reply["serial"] == self.serial:
                 return reply
 
+    def start(self, name, mode, files, host_memory_mb):
+        order = ("ram", "state", "rootfs", "scratch", "kernel", "initrd")
+        modes = {"boot": 1, "template": 2, "clone": 3}
+        mask = sum(1 << i for i, f in enumerate(order) if f in files)
+        fds = [os.open(files[f], os.O_RDWR if f == "scratch" else os.O_RDONLY) for f in order if f in files]
+        self.serial += 1
+        self.send(REQUEST.pack(1, VERBS["start"], self.serial, name.encode(), 1, modes[mode], mask, MEMORY_MB, 1,
+                               host_memory_mb, 1200, 2000000, 0, b""), fds)
+        for fd in fds:
+            os.close(fd)
+        return self.reply()
+
     def close(self):
         self.s.close()

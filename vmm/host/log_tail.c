@@ -6,12 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vmm/last_line.h"
+
 int log_tail_line(const char *run_dir, const char *id, const char *file, char *ret, size_t size)
 {
-	char path[512], span[1024];
-	size_t used = 0;
+	char path[512], span[LAST_LINE_SPAN];
 	struct stat st;
-	ssize_t n, start;
+	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s/%s", run_dir, id, file);
@@ -24,12 +25,6 @@ int log_tail_line(const char *run_dir, const char *id, const char *file, char *r
 	close(fd);
 	if (n < 0)
 		return -EIO;
-	while (n > 0 && (span[n - 1] == '\n' || span[n - 1] == '\r'))
-		n--;
-	for (start = n; start > 0 && span[start - 1] != '\n'; start--)
-		;
-	for (; start < n && used < size - 1; start++)
-		ret[used++] = span[start] >= ' ' && span[start] <= '~' ? span[start] : '?';
-	ret[used] = '\0';
+	last_line(span, (size_t)n, ret, size);
 	return 0;
 }

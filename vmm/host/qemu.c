@@ -119,8 +119,11 @@ void vm_reply(struct vm *vm, const struct spawn_reply *reply)
 			vm_end(vm, vm->reason, vm->message);
 		break;
 	case SPAWN_DEADLINE:
-		/* Not yet, or too many at once: once more on the next occasion. */
-		vm->deadline_late = vm->deadline_late || reply->error == -EBUSY;
+		/* Too many at once: the newest is said again once one was answered. */
+		if (reply->error == -EBUSY)
+			vm->deadline_late = true;
+		else if (vm->deadline_late)
+			vm_send(vm, SPAWN_DEADLINE);
 		break;
 	case SPAWN_EVENT_ENDED:
 		vm_ended_event(vm, reply->reason);

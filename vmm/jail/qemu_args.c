@@ -58,7 +58,8 @@ static void args_machine(struct qemu_args *a, const struct keeper_config *c)
 		arg(a, "kvm");
 	else
 		arg(a, "tcg,thread=multi,tb-size=%d", QEMU_TB_MB);
-	option(a, "-cpu", c->engine == SPAWN_ENGINE_QEMU_KVM ? QEMU_CPU_KVM : QEMU_CPU_TCG);
+	/* spec-ctrl: not emulated; named, QEMU does not warn that it is left out. */
+	option(a, "-cpu", c->engine == SPAWN_ENGINE_QEMU_KVM ? QEMU_CPU_KVM : QEMU_CPU_TCG ",spec-ctrl=off");
 	arg(a, "-m");
 	arg(a, "%uM", c->memory_mb);
 	arg(a, "-smp");

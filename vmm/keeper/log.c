@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include "vmm/jail/jail_limits.h"
+#include "vmm/last_line.h"
 
-enum { HALF = KEEPER_LOG_MAX / 2, LAST_LINE_SPAN = 1024 };
+enum { HALF = KEEPER_LOG_MAX / 2 };
 
 static void log_halve(struct log *log)
 {
@@ -41,15 +42,8 @@ void log_append(struct log *log, const char *bytes, size_t n)
 void log_last_line(const struct log *log, char *ret, size_t size)
 {
 	char span[LAST_LINE_SPAN];
-	size_t from = log->size > sizeof(span) ? log->size - sizeof(span) : 0, used = 0;
+	size_t from = log->size > sizeof(span) ? log->size - sizeof(span) : 0;
 	ssize_t n = pread(log->fd, span, sizeof(span), (off_t)from);
-	ssize_t start;
 
-	while (n > 0 && (span[n - 1] == '\n' || span[n - 1] == '\r' || span[n - 1] == ' '))
-		n--;
-	for (start = n; start > 0 && span[start - 1] != '\n'; start--)
-		;
-	for (; start < n && used < size - 1; start++)
-		ret[used++] = span[start] >= ' ' && span[start] <= '~' ? span[start] : '?';
-	ret[used] = '\0';
+	last_line(span, n > 0 ? (size_t)n : 0, ret, size);
 }

@@ -26,7 +26,6 @@ int main(void)
 		.ready_fd = KEEPER_FD_READY,
 		.console_fd = -1,
 		.qemu_fd = -1,
-		.connections = { KEEPER_FD_PARENT, -1, -1, -1 },
 		.console_log = { .fd = KEEPER_FD_CONSOLE_LOG },
 		.qemu_log = { .fd = KEEPER_FD_QEMU_LOG },
 	};
@@ -35,6 +34,9 @@ int main(void)
 	int err;
 
 	umask(022);
+	keeper.connections[0] = KEEPER_FD_PARENT;
+	for (int i = 1; i < KEEPER_CONNECTIONS_MAX; i++)
+		keeper.connections[i] = -1;
 	if (fstat(KEEPER_FD_PARENT, &st) != 0 || !S_ISSOCK(st.st_mode)) {
 		fprintf(stderr, "carrel-keeper is started by carrel-spawn only.\n");
 		return 100;
