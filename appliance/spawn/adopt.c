@@ -48,7 +48,8 @@ static void adopt_ended(struct spawn *s, struct sandbox *b, int dir)
 		fprintf(stderr, "carrel-spawn: %s: processes without a keeper were killed\n", b->id);
 	err = cgroup_remove(&b->cgroup);
 	if (err)
-		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id, strerror(-err));
+		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id,
+			strerror(-err));
 	rundir_remove_sockets(dir);
 	rundir_reason_read(dir, b->reason, sizeof(b->reason));
 	b->state = SANDBOX_ENDED;

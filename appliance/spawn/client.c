@@ -62,7 +62,8 @@ static int request_run(struct spawn *s, struct client *c, const struct spawn_req
 	if (request->verb == SPAWN_START)
 		return sandbox_start(s, request, fds, &asker, reply->message);
 	if (!b) {
-		snprintf(reply->message, sizeof(reply->message), "carrel-spawn knows no sandbox %s.", request->id);
+		snprintf(reply->message, sizeof(reply->message), "carrel-spawn knows no sandbox %s.",
+			 request->id);
 		return -ENOENT;
 	}
 	switch (request->verb) {
@@ -86,7 +87,8 @@ static int request_run(struct spawn *s, struct client *c, const struct spawn_req
 static void files_by_number(const struct spawn_request *request, const int *received, int *ret_fds)
 {
 	for (int i = 0, n = 0; i < SPAWN_FD_COUNT; i++)
-		ret_fds[i] = request->verb == SPAWN_START && (request->fds_mask & (1u << i)) ? received[n++] : -1;
+		ret_fds[i] =
+			request->verb == SPAWN_START && (request->fds_mask & (1u << i)) ? received[n++] : -1;
 }
 
 static void request_handle(struct spawn *s, struct client *c, const struct spawn_request *request, size_t n,
@@ -111,7 +113,8 @@ static void request_handle(struct spawn *s, struct client *c, const struct spawn
 	if (err > 0)
 		return;
 	if (err < 0 && !reply.message[0])
-		snprintf(reply.message, sizeof(reply.message), "carrel-spawn cannot do it: %s.", strerror(-err));
+		snprintf(reply.message, sizeof(reply.message), "carrel-spawn cannot do it: %s.",
+			 strerror(-err));
 	reply.error = err;
 	client_reply(s, c, &reply);
 }
@@ -138,7 +141,9 @@ static void client_ready(struct spawn *s, struct watch *w, uint32_t events)
 	} control;
 	struct spawn_request request = { 0 };
 	struct iovec iov = { &request, sizeof(request) };
-	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+	struct msghdr header = { .msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = control.bytes,
 				 .msg_controllen = sizeof(control.bytes) };
 	int fds[CMSG_SPACE(SPAWN_FD_COUNT * sizeof(int)) / sizeof(int)];
 	unsigned nfds;

@@ -72,7 +72,8 @@ static int signals_open(struct spawn *s)
 	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
 		return -errno;
 	signal(SIGPIPE, SIG_IGN);
-	s->signals = (struct watch){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = signal_ready };
+	s->signals =
+		(struct watch){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = signal_ready };
 	return s->signals.fd < 0 ? -errno : watch_add(s, &s->signals);
 }
 

@@ -47,8 +47,8 @@ static int qemu_find(const char *given, char *ret)
 			break;
 	}
 	if (!realpath(path, real) || access(real, X_OK) != 0) {
-		fprintf(stderr, "carrel-spawn: %s: %s: install qemu-system-x86, or name it with --qemu\n", path,
-			strerror(errno));
+		fprintf(stderr, "carrel-spawn: %s: %s: install qemu-system-x86, or name it with --qemu\n",
+			path, strerror(errno));
 		return -ENOENT;
 	}
 	if (strncmp(real, "/usr/", 5) != 0 || strlen(real) >= KEEPER_PATH_MAX) {
@@ -62,7 +62,8 @@ static int qemu_find(const char *given, char *ret)
 static int files_check(const struct spawn_options *o)
 {
 	if (access(o->keeper, X_OK) != 0 || o->keeper[0] != '/') {
-		fprintf(stderr, "carrel-spawn: --keeper %s must be the absolute path of a program\n", o->keeper);
+		fprintf(stderr, "carrel-spawn: --keeper %s must be the absolute path of a program\n",
+			o->keeper);
 		return -EINVAL;
 	}
 	if (access(o->preload, R_OK) != 0 || o->preload[0] != '/' || strlen(o->preload) >= KEEPER_PATH_MAX) {
@@ -76,10 +77,14 @@ static int files_check(const struct spawn_options *o)
 int options_parse(struct spawn_options *ret, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' },   { "run-dir", required_argument, NULL, 'r' },
-		{ "client-uid", required_argument, NULL, 'c' }, { "uid-base", required_argument, NULL, 'u' },
-		{ "keeper", required_argument, NULL, 'k' },   { "preload", required_argument, NULL, 'p' },
-		{ "qemu", required_argument, NULL, 'q' },     { "stop-on-exit", no_argument, NULL, 'e' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "run-dir", required_argument, NULL, 'r' },
+		{ "client-uid", required_argument, NULL, 'c' },
+		{ "uid-base", required_argument, NULL, 'u' },
+		{ "keeper", required_argument, NULL, 'k' },
+		{ "preload", required_argument, NULL, 'p' },
+		{ "qemu", required_argument, NULL, 'q' },
+		{ "stop-on-exit", no_argument, NULL, 'e' },
 		{ 0 },
 	};
 	struct spawn_options o = { .client_uid = (uid_t)-1 };
@@ -89,19 +94,36 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 's': o.socket = optarg; break;
-		case 'r': o.run_dir = optarg; break;
-		case 'k': o.keeper = optarg; break;
-		case 'p': o.preload = optarg; break;
-		case 'q': qemu = optarg; break;
-		case 'e': o.stop_on_exit = true; break;
-		case 'c': bad |= number(optarg, UINT_MAX - 1, &o.client_uid); break;
-		case 'u': bad |= number(optarg, UINT_MAX - 4096, &o.uid_base); break;
-		default: bad = 1;
+		case 's':
+			o.socket = optarg;
+			break;
+		case 'r':
+			o.run_dir = optarg;
+			break;
+		case 'k':
+			o.keeper = optarg;
+			break;
+		case 'p':
+			o.preload = optarg;
+			break;
+		case 'q':
+			qemu = optarg;
+			break;
+		case 'e':
+			o.stop_on_exit = true;
+			break;
+		case 'c':
+			bad |= number(optarg, UINT_MAX - 1, &o.client_uid);
+			break;
+		case 'u':
+			bad |= number(optarg, UINT_MAX - 4096, &o.uid_base);
+			break;
+		default:
+			bad = 1;
 		}
 	}
-	if (bad || optind != argc || !o.socket || !o.run_dir || !o.keeper || !o.preload || o.uid_base < 1000 ||
-	    o.client_uid == (uid_t)-1) {
+	if (bad || optind != argc || !o.socket || !o.run_dir || !o.keeper || !o.preload ||
+	    o.uid_base < 1000 || o.client_uid == (uid_t)-1) {
 		fputs(usage, stderr);
 		return -EINVAL;
 	}

@@ -12,8 +12,9 @@
 #define BIT(fd) (1u << (fd))
 
 static const char *const fd_names[SPAWN_FD_COUNT] = {
-	[SPAWN_FD_RAM] = "guest memory", [SPAWN_FD_STATE] = "device state", [SPAWN_FD_ROOTFS] = "root image",
-	[SPAWN_FD_SCRATCH] = "scratch disk", [SPAWN_FD_KERNEL] = "kernel", [SPAWN_FD_INITRD] = "initrd",
+	[SPAWN_FD_RAM] = "guest memory",  [SPAWN_FD_STATE] = "device state",
+	[SPAWN_FD_ROOTFS] = "root image", [SPAWN_FD_SCRATCH] = "scratch disk",
+	[SPAWN_FD_KERNEL] = "kernel",     [SPAWN_FD_INITRD] = "initrd",
 };
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *ret_message, int err, const char *fmt, ...)
@@ -80,16 +81,16 @@ static int check_start(const struct spawn_request *r, unsigned nfds, char *ret_m
 	if (r->mode < SPAWN_BOOT || r->mode > SPAWN_CLONE)
 		return refuse(ret_message, -EINVAL, "There is no start mode %u.", r->mode);
 	if (r->memory_mb < JAIL_MEMORY_MB_MIN || r->memory_mb > JAIL_MEMORY_MB_MAX)
-		return refuse(ret_message, -EINVAL, "memory_mb must be between %d and %d.", JAIL_MEMORY_MB_MIN,
-			      JAIL_MEMORY_MB_MAX);
+		return refuse(ret_message, -EINVAL, "memory_mb must be between %d and %d.",
+			      JAIL_MEMORY_MB_MIN, JAIL_MEMORY_MB_MAX);
 	if (r->vcpus < 1 || r->vcpus > JAIL_VCPUS_MAX)
 		return refuse(ret_message, -EINVAL, "vcpus must be between 1 and %d.", JAIL_VCPUS_MAX);
 	if (r->host_memory_mb < r->memory_mb || r->host_memory_mb > 2 * JAIL_MEMORY_MB_MAX)
 		return refuse(ret_message, -EINVAL, "host_memory_mb must be between memory_mb and %d.",
 			      2 * JAIL_MEMORY_MB_MAX);
 	if (r->host_cpu_milli < JAIL_CPU_MILLI_MIN || r->host_cpu_milli > JAIL_CPU_MILLI_MAX)
-		return refuse(ret_message, -EINVAL, "host_cpu_milli must be between %d and %d.", JAIL_CPU_MILLI_MIN,
-			      JAIL_CPU_MILLI_MAX);
+		return refuse(ret_message, -EINVAL, "host_cpu_milli must be between %d and %d.",
+			      JAIL_CPU_MILLI_MIN, JAIL_CPU_MILLI_MAX);
 	if (r->tsc_khz < JAIL_TSC_KHZ_MIN || r->tsc_khz > JAIL_TSC_KHZ_MAX)
 		return refuse(ret_message, -EINVAL, "tsc_khz must be between %d and %d.", JAIL_TSC_KHZ_MIN,
 			      JAIL_TSC_KHZ_MAX);
@@ -99,7 +100,8 @@ static int check_start(const struct spawn_request *r, unsigned nfds, char *ret_m
 int request_check(const struct spawn_request *r, size_t n, unsigned nfds, char *ret_message)
 {
 	if (n != sizeof(*r) || r->version != SPAWN_VERSION)
-		return refuse(ret_message, -EPROTO, "carrel-spawn speaks version %d of its protocol.", SPAWN_VERSION);
+		return refuse(ret_message, -EPROTO, "carrel-spawn speaks version %d of its protocol.",
+			      SPAWN_VERSION);
 	if (r->verb < SPAWN_START || r->verb > SPAWN_FORGET)
 		return refuse(ret_message, -EOPNOTSUPP, "carrel-spawn has no verb %u.", r->verb);
 	if (!request_id_valid(r->id, sizeof(r->id)))
@@ -130,11 +132,13 @@ static int check_file(const struct spawn_request *r, int which, int fd, char *re
 	if (flags < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (flags & O_PATH))
 		return refuse(ret_message, -EINVAL, "The %s is not an open regular file.", fd_names[which]);
 	if (writable_file(r->mode, which) && (flags & O_ACCMODE) != O_RDWR)
-		return refuse(ret_message, -EINVAL, "The %s must be open for reading and writing.", fd_names[which]);
+		return refuse(ret_message, -EINVAL, "The %s must be open for reading and writing.",
+			      fd_names[which]);
 	if ((flags & O_ACCMODE) == O_WRONLY)
 		return refuse(ret_message, -EINVAL, "The %s must be open for reading.", fd_names[which]);
 	if (which == SPAWN_FD_RAM && (uint64_t)st.st_size != (uint64_t)r->memory_mb << 20)
-		return refuse(ret_message, -EINVAL, "The guest memory file is not %u MiB long.", r->memory_mb);
+		return refuse(ret_message, -EINVAL, "The guest memory file is not %u MiB long.",
+			      r->memory_mb);
 	return 0;
 }
 

@@ -23,12 +23,14 @@ int rundir_open_base(const char *run_dir, gid_t client_gid, char *ret_message, s
 	fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		int err = -errno;
-		snprintf(ret_message, size, "Cannot open the runtime directory %s: %s.", run_dir, strerror(-err));
+		snprintf(ret_message, size, "Cannot open the runtime directory %s: %s.", run_dir,
+			 strerror(-err));
 		return err;
 	}
 	if (st.st_uid != 0 || (st.st_mode & 022)) {
 		snprintf(ret_message, size,
-			 "The runtime directory %s must belong to root and be writable by root only: remove it, "
+			 "The runtime directory %s must belong to root and be writable by root only: remove "
+			 "it, "
 			 "carrel-spawn makes it.",
 			 run_dir);
 		close(fd);
@@ -36,7 +38,8 @@ int rundir_open_base(const char *run_dir, gid_t client_gid, char *ret_message, s
 	}
 	if (made && (fchown(fd, 0, client_gid) != 0 || fchmod(fd, 0750) != 0)) {
 		int err = -errno;
-		snprintf(ret_message, size, "Cannot give %s to group %u: %s.", run_dir, client_gid, strerror(-err));
+		snprintf(ret_message, size, "Cannot give %s to group %u: %s.", run_dir, client_gid,
+			 strerror(-err));
 		close(fd);
 		return err;
 	}

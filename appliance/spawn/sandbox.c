@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Where a watch lies inside its sandbox. */
-#define SANDBOX_OF(w, member) ((struct sandbox *)((char *)(w) - offsetof(struct sandbox, member)))
+#define SANDBOX_OF(w, member) ((struct sandbox *)((char *)(w)-offsetof(struct sandbox, member)))
 
 struct sandbox *sandbox_find(struct spawn *s, const char *id)
 {
@@ -68,7 +68,8 @@ static void clean_up(struct spawn *s, struct sandbox *b, bool keep_reason)
 	int err = cgroup_remove(&b->cgroup);
 
 	if (err)
-		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id, strerror(-err));
+		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id,
+			strerror(-err));
 	if (dir < 0)
 		return;
 	rundir_remove_sockets(dir);
@@ -84,7 +85,8 @@ static void start_failed(struct spawn *s, struct sandbox *b)
 	int err = b->failure_error ? b->failure_error : -EIO;
 
 	if (b->reason[0] && !b->failure[0]) {
-		snprintf(b->failure, sizeof(b->failure), "The sandbox was stopped while it started: %s.", b->reason);
+		snprintf(b->failure, sizeof(b->failure), "The sandbox was stopped while it started: %s.",
+			 b->reason);
 		err = -ECANCELED;
 		message = b->failure;
 	}
@@ -132,7 +134,8 @@ static void keeper_started(struct spawn *s, struct sandbox *b, const struct keep
 {
 	if (reply->error) {
 		b->failure_error = reply->error;
-		snprintf(b->failure, sizeof(b->failure), "%.*s", (int)sizeof(reply->message) - 1, reply->message);
+		snprintf(b->failure, sizeof(b->failure), "%.*s", (int)sizeof(reply->message) - 1,
+			 reply->message);
 		return; /* its exit follows */
 	}
 	b->state = SANDBOX_RUNNING;
@@ -172,7 +175,8 @@ static void exit_ready(struct spawn *s, struct watch *w, uint32_t events)
 
 	(void)events;
 	/* Its last words may still lie in the socket. */
-	while (b->keeper.fd >= 0 && recv(b->keeper.fd, &reply, sizeof(reply), MSG_DONTWAIT) == (ssize_t)sizeof(reply))
+	while (b->keeper.fd >= 0 &&
+	       recv(b->keeper.fd, &reply, sizeof(reply), MSG_DONTWAIT) == (ssize_t)sizeof(reply))
 		if (reply.verb == KEEPER_STARTED && b->state == SANDBOX_STARTING)
 			keeper_started(s, b, &reply);
 	sandbox_end(s, b);
@@ -192,7 +196,8 @@ static int keeper_send(struct sandbox *b, const struct keeper_request *request)
 {
 	if (b->keeper.fd < 0)
 		return -ENOTCONN;
-	if (send(b->keeper.fd, request, sizeof(*request), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
+	if (send(b->keeper.fd, request, sizeof(*request), MSG_DONTWAIT | MSG_NOSIGNAL) !=
+	    (ssize_t)sizeof(*request))
 		return errno ? -errno : -EIO;
 	return 0;
 }
@@ -219,7 +224,8 @@ int sandbox_stop(struct spawn *s, struct sandbox *b, const char *reason)
 
 int sandbox_deadline(struct spawn *s, struct sandbox *b, uint64_t boottime_ns, const struct pending *asker)
 {
-	const struct keeper_request request = { .version = KEEPER_VERSION, .verb = KEEPER_DEADLINE,
+	const struct keeper_request request = { .version = KEEPER_VERSION,
+						.verb = KEEPER_DEADLINE,
 						.deadline_boottime_ns = boottime_ns };
 	int err;
 

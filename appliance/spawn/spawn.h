@@ -50,12 +50,12 @@ struct sandbox {
 	uint32_t slot;
 	enum sandbox_state state;
 	struct cgroup cgroup;
-	struct watch keeper; /* connection to the keeper */
-	struct watch exit;   /* pidfd of the keeper */
+	struct watch keeper;                         /* connection to the keeper */
+	struct watch exit;                           /* pidfd of the keeper */
 	struct pending pending[SANDBOX_PENDING_MAX]; /* oldest first */
 	unsigned pending_count;
-	uint64_t kill_at_ms; /* 0: not asked to stop */
-	char reason[SPAWN_REASON_MAX]; /* asked for by a stop, or why it ended */
+	uint64_t kill_at_ms;             /* 0: not asked to stop */
+	char reason[SPAWN_REASON_MAX];   /* asked for by a stop, or why it ended */
 	char failure[SPAWN_MESSAGE_MAX]; /* what the keeper said when the start failed */
 	int failure_error;
 };

@@ -157,8 +157,8 @@ static void __attribute__((noreturn)) child_fail(int err, const char *what)
 	_exit(1);
 }
 
-static void __attribute__((noreturn)) child_run(const struct spawn *s, const struct sandbox *b,
-						const struct keeper_fds *f)
+static void __attribute__((noreturn))
+child_run(const struct spawn *s, const struct sandbox *b, const struct keeper_fds *f)
 {
 	char name[] = "carrel-keeper", id[SPAWN_ID_MAX];
 	char *argv[] = { name, id, NULL }, *env[] = { NULL };
@@ -180,11 +180,13 @@ static void __attribute__((noreturn)) child_run(const struct spawn *s, const str
 }
 
 /* The namespaces of the sandbox: new with the keeper, which is process 1 in there. */
-static int clone_keeper(const struct spawn *s, const struct sandbox *b, const struct keeper_fds *f, int *ret_pidfd)
+static int clone_keeper(const struct spawn *s, const struct sandbox *b, const struct keeper_fds *f,
+			int *ret_pidfd)
 {
 	int pidfd = -1;
 	struct clone_args args = {
-		.flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+		.flags =
+			CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
@@ -229,7 +231,8 @@ static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_req
 		      struct keeper_fds *f, char *ret_message)
 {
 	const struct cgroup_limits limits = { .memory_bytes = (uint64_t)r->host_memory_mb << 20,
-					      .cpu_milli = r->host_cpu_milli, .pids = JAIL_PIDS_MAX };
+					      .cpu_milli = r->host_cpu_milli,
+					      .pids = JAIL_PIDS_MAX };
 	struct rundir_record record = { .slot = b->slot, .engine = r->engine };
 	int err;
 

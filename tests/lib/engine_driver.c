@@ -94,7 +94,9 @@ static int file(const char *path, int flags)
 
 static void start(char **w)
 {
-	enum vm_mode mode = strcmp(w[2], "boot") == 0 ? VM_BOOT : strcmp(w[2], "clone") == 0 ? VM_CLONE : VM_TEMPLATE;
+	enum vm_mode mode = strcmp(w[2], "boot") == 0    ? VM_BOOT
+			    : strcmp(w[2], "clone") == 0 ? VM_CLONE
+							 : VM_TEMPLATE;
 	int snapshot_flags = mode == VM_CLONE ? O_RDONLY : O_RDWR;
 	struct vm_config c = {
 		.id = w[1],
@@ -148,7 +150,7 @@ static void command(char **w, int n)
 		err = engine_fingerprint(e, line, sizeof(line));
 		printf("fingerprint %d %s\n", err, err ? "" : line);
 	} else if (n >= 2 && (vm = machine(w[1])) != NULL) {
-		err = strcmp(w[0], "stop") == 0	      ? e->stop(vm, w[2])
+		err = strcmp(w[0], "stop") == 0       ? e->stop(vm, w[2])
 		      : strcmp(w[0], "pause") == 0    ? e->pause(vm)
 		      : strcmp(w[0], "resume") == 0   ? e->resume(vm)
 		      : strcmp(w[0], "save") == 0     ? e->save(vm)
@@ -178,7 +180,8 @@ static void input_ready(uv_poll_t *poll, int status, int events)
 	while ((end = memchr(bytes, '\n', used)) != NULL) {
 		*end = '\0';
 		count = 0;
-		for (char *w = strtok_r(bytes, " ", &save); w && count < WORDS_MAX; w = strtok_r(NULL, " ", &save))
+		for (char *w = strtok_r(bytes, " ", &save); w && count < WORDS_MAX;
+		     w = strtok_r(NULL, " ", &save))
 			words[count++] = w;
 		if (count > 0)
 			command(words, count);

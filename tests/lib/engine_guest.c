@@ -163,7 +163,9 @@ int main(void)
 	int port;
 
 	for (size_t i = 0; i < 3; i++) {
-		static const char *const mounts[][2] = { { "devtmpfs", "/dev" }, { "proc", "/proc" }, { "sysfs", "/sys" } };
+		static const char *const mounts[][2] = { { "devtmpfs", "/dev" },
+							 { "proc", "/proc" },
+							 { "sysfs", "/sys" } };
 
 		mkdir(mounts[i][1], 0755);
 		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);

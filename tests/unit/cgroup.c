@@ -206,7 +206,8 @@ static void v1_hierarchies_are_found_by_controller(void)
 				     "29 25 0:25 / %s/freezer rw - cgroup cgroup rw,freezer\n"
 				     "30 25 0:26 / %s/pids rw shared:9 - cgroup cgroup rw,pids\n"
 				     "31 25 0:27 / %s/unified rw - cgroup2 cgroup2 rw\n";
-	static const char own[] = "6:freezer:/\n5:pids:/a b\n4:memory:/outer/own\n3:cpuset:/x\n2:cpu,cpuacct:/c\n0::/\n";
+	static const char own[] =
+		"6:freezer:/\n5:pids:/a b\n4:memory:/outer/own\n3:cpuset:/x\n2:cpu,cpuacct:/c\n0::/\n";
 	struct cgroup base;
 	char message[512], want[512];
 

@@ -8,8 +8,14 @@
 
 static struct keeper_config config(uint32_t engine, uint32_t mode, uint32_t mask)
 {
-	struct keeper_config c = { .version = KEEPER_VERSION, .engine = engine, .mode = mode, .fds_mask = mask,
-				   .memory_mb = 512, .vcpus = 2, .tsc_khz = 2445406, .id = "one" };
+	struct keeper_config c = { .version = KEEPER_VERSION,
+				   .engine = engine,
+				   .mode = mode,
+				   .fds_mask = mask,
+				   .memory_mb = 512,
+				   .vcpus = 2,
+				   .tsc_khz = 2445406,
+				   .id = "one" };
 
 	snprintf(c.qemu, sizeof(c.qemu), "/usr/bin/qemu-system-x86_64");
 	return c;
@@ -90,7 +96,8 @@ static void files_come_as_descriptors(void)
 
 static void template_and_clone_are_the_same_machine(void)
 {
-	struct qemu_args t = build(SPAWN_ENGINE_TCG, SPAWN_TEMPLATE), c = build(SPAWN_ENGINE_TCG, SPAWN_CLONE);
+	struct qemu_args t = build(SPAWN_ENGINE_TCG, SPAWN_TEMPLATE),
+			 c = build(SPAWN_ENGINE_TCG, SPAWN_CLONE);
 	int same = 0;
 
 	while (same < c.argc && strcmp(text(&t, same), text(&c, same)) == 0)
@@ -103,7 +110,8 @@ static void template_and_clone_are_the_same_machine(void)
 
 static void accelerators_differ_where_they_must(void)
 {
-	struct qemu_args t = build(SPAWN_ENGINE_TCG, SPAWN_BOOT), k = build(SPAWN_ENGINE_QEMU_KVM, SPAWN_BOOT);
+	struct qemu_args t = build(SPAWN_ENGINE_TCG, SPAWN_BOOT),
+			 k = build(SPAWN_ENGINE_QEMU_KVM, SPAWN_BOOT);
 
 	CHECK(has_pair(&t, "-accel", "tcg,thread=multi,tb-size=32"));
 	CHECK(has_pair(&t, "-cpu", "Nehalem,spec-ctrl=off"));
@@ -119,7 +127,8 @@ static void guest_gets_its_clock_and_size(void)
 
 	CHECK(strstr(value_of(&a, "-append"), "tsc=reliable tsc_early_khz=2445406") != NULL);
 	CHECK(has_pair(&a, "-m", "512M") && has_pair(&a, "-smp", "2"));
-	CHECK(strstr(value_of(&a, "-machine"), "microvm,acpi=on,pit=on,pic=on,rtc=on") == value_of(&a, "-machine"));
+	CHECK(strstr(value_of(&a, "-machine"), "microvm,acpi=on,pit=on,pic=on,rtc=on") ==
+	      value_of(&a, "-machine"));
 }
 
 static void boot_without_a_memory_file_has_private_memory(void)

@@ -65,8 +65,16 @@ static void unfinished_line_waits(void)
 static void garbage_is_refused(void)
 {
 	static const char *const bad[] = {
-		"not json\n", "[]\n", "1\n", "\"text\"\n", "null\n", "{\n", "{}{}\n", "{\"a\":1,\"a\":2}\n",
-		"{\"a\":\"\xff\xfe\"}\n", "{\"a\":1}x\n",
+		"not json\n",
+		"[]\n",
+		"1\n",
+		"\"text\"\n",
+		"null\n",
+		"{\n",
+		"{}{}\n",
+		"{\"a\":1,\"a\":2}\n",
+		"{\"a\":\"\xff\xfe\"}\n",
+		"{\"a\":1}x\n",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

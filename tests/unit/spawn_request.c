@@ -13,9 +13,17 @@ enum { ALL = 0x3f, BOOT = 0x3c, CLONE = 0x0f };
 
 static struct spawn_request start_request(uint32_t mode, uint32_t mask)
 {
-	return (struct spawn_request){ .version = SPAWN_VERSION, .verb = SPAWN_START, .serial = 1, .id = "box-1",
-				       .engine = SPAWN_ENGINE_TCG, .mode = mode, .fds_mask = mask, .memory_mb = 512,
-				       .vcpus = 1, .host_memory_mb = 608, .host_cpu_milli = 1200,
+	return (struct spawn_request){ .version = SPAWN_VERSION,
+				       .verb = SPAWN_START,
+				       .serial = 1,
+				       .id = "box-1",
+				       .engine = SPAWN_ENGINE_TCG,
+				       .mode = mode,
+				       .fds_mask = mask,
+				       .memory_mb = 512,
+				       .vcpus = 1,
+				       .host_memory_mb = 608,
+				       .host_cpu_milli = 1200,
 				       .tsc_khz = 2445406 };
 }
 
@@ -95,7 +103,8 @@ static void bad_starts_are_refused(void)
 
 static void ids_name_files_only_inside(void)
 {
-	static const char *const bad[] = { "", "-x", "A", "a/b", "..", ".", "a b", "a\nb", "caf\xc3\xa9", "a_b" };
+	static const char *const bad[] = { "",  "-x",  "A",    "a/b",         "..",
+					   ".", "a b", "a\nb", "caf\xc3\xa9", "a_b" };
 	struct spawn_request r = start_request(SPAWN_CLONE, CLONE);
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -44,9 +44,9 @@ struct vm {
 	uv_timer_t timer;
 	enum vm_task task;
 	bool stopping, stop_sent;
-	char reason[SPAWN_REASON_MAX];       /* of stop() */
-	char message[SPAWN_MESSAGE_MAX];     /* the first thing that went wrong */
-	bool deadline_late;                  /* to be sent once it may be */
+	char reason[SPAWN_REASON_MAX];   /* of stop() */
+	char message[SPAWN_MESSAGE_MAX]; /* the first thing that went wrong */
+	bool deadline_late;              /* to be sent once it may be */
 	uint64_t deadline_boottime_ns;
 	int state_fd; /* TASK_SAVE; own, -1: none */
 	char agent_path[VM_PATH_MAX], qmp_path[VM_PATH_MAX];

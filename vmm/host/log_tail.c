@@ -19,9 +19,10 @@ int log_tail_line(const char *run_dir, const char *id, const char *file, char *r
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	n = fstat(fd, &st) != 0 ? -1
-				: pread(fd, span, sizeof(span),
-					st.st_size > (off_t)sizeof(span) ? st.st_size - (off_t)sizeof(span) : 0);
+	n = fstat(fd, &st) != 0
+		    ? -1
+		    : pread(fd, span, sizeof(span),
+			    st.st_size > (off_t)sizeof(span) ? st.st_size - (off_t)sizeof(span) : 0);
 	close(fd);
 	if (n < 0)
 		return -EIO;

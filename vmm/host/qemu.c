@@ -350,7 +350,8 @@ static int kvm_probe(char *ret_why, unsigned size)
 	if (fd < 0 && errno == EACCES)
 		return why(ret_why, size, "The service user may not open /dev/kvm: add it to the group kvm.");
 	if (fd < 0)
-		return why(ret_why, size, "This host offers no hardware virtualisation (/dev/kvm cannot be opened).");
+		return why(ret_why, size,
+			   "This host offers no hardware virtualisation (/dev/kvm cannot be opened).");
 	if (ioctl(fd, KVM_GET_API_VERSION, 0) == KVM_API_VERSION)
 		vm = ioctl(fd, KVM_CREATE_VM, 0);
 	err = vm < 0 ? why(ret_why, size, "/dev/kvm is there but makes no virtual machine.")
@@ -361,9 +362,9 @@ static int kvm_probe(char *ret_why, unsigned size)
 	return err;
 }
 
-#define QEMU_OPS                                                                                   \
-	.start = qemu_start, .adopt = qemu_adopt, .pause = qemu_pause, .resume = qemu_resume, .save = qemu_save, \
-	.stop = qemu_stop, .set_deadline = qemu_set_deadline, .free = qemu_free
+#define QEMU_OPS                                                                              \
+	.start = qemu_start, .adopt = qemu_adopt, .pause = qemu_pause, .resume = qemu_resume, \
+	.save = qemu_save, .stop = qemu_stop, .set_deadline = qemu_set_deadline, .free = qemu_free
 
 const struct engine_ops engine_tcg = {
 	.name = "tcg", .accel = "tcg," QEMU_CPU_TCG, .probe = tcg_probe, QEMU_OPS

@@ -16,7 +16,8 @@
 
 const char *qemu_program_path(void)
 {
-	static const char *const paths[] = { "/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64" };
+	static const char *const paths[] = { "/usr/bin/qemu-system-x86_64",
+					     "/usr/local/bin/qemu-system-x86_64" };
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
 		if (access(paths[i], X_OK) == 0)
@@ -106,8 +107,9 @@ int engine_fingerprint(const struct engine_ops *ops, char *ret_line, unsigned si
 	if (khz == 0)
 		return -ENOTSUP;
 	/* Whole MHz: a start of the same machine measures within a few parts in a million. */
-	n = snprintf(ret_line, size, "%s; accel=%s; arguments=%d; tsc_mhz=%u; processor=%08x", version, ops->accel,
-		     QEMU_ARGS_REVISION, (khz + 500) / 1000, ops == &engine_kvm ? processor_signature() : 0u);
+	n = snprintf(ret_line, size, "%s; accel=%s; arguments=%d; tsc_mhz=%u; processor=%08x", version,
+		     ops->accel, QEMU_ARGS_REVISION, (khz + 500) / 1000,
+		     ops == &engine_kvm ? processor_signature() : 0u);
 	return n < 0 || (unsigned)n >= size ? -ENOSPC : 0;
 }
 

@@ -152,10 +152,14 @@ static int message_handle(json_t *object, void *arg)
 static const char *failure_of(int err)
 {
 	switch (err) {
-	case -EMSGSIZE: return "carried a message that is too long";
-	case -EBADMSG: return "carried something that is not QMP";
-	case -EOVERFLOW: return "carried a flood of messages";
-	default: return "was lost";
+	case -EMSGSIZE:
+		return "carried a message that is too long";
+	case -EBADMSG:
+		return "carried something that is not QMP";
+	case -EOVERFLOW:
+		return "carried a flood of messages";
+	default:
+		return "was lost";
 	}
 }
 

@@ -29,8 +29,8 @@ struct qmp_reader {
 
 /* Calls message() for each whole object; its return value other than 0 stops
  * and is returned. -EMSGSIZE: a line too long; -EBADMSG: not a JSON object. */
-int qmp_reader_feed(struct qmp_reader *r, const char *bytes, size_t n, int (*message)(json_t *object, void *arg),
-		    void *arg);
+int qmp_reader_feed(struct qmp_reader *r, const char *bytes, size_t n,
+		    int (*message)(json_t *object, void *arg), void *arg);
 
 struct qmp;
 

@@ -23,8 +23,8 @@ static int reader_line(struct qmp_reader *r, int (*message)(json_t *object, void
 	return err;
 }
 
-int qmp_reader_feed(struct qmp_reader *r, const char *bytes, size_t n, int (*message)(json_t *object, void *arg),
-		    void *arg)
+int qmp_reader_feed(struct qmp_reader *r, const char *bytes, size_t n,
+		    int (*message)(json_t *object, void *arg), void *arg)
 {
 	while (n > 0) {
 		const char *end = memchr(bytes, '\n', n);

@@ -122,8 +122,9 @@ static int queue_flush(struct spawn_link *l)
 
 static bool reply_valid(const struct spawn_reply *r, ssize_t n)
 {
-	return n == (ssize_t)sizeof(*r) && r->version == SPAWN_VERSION && memchr(r->id, '\0', sizeof(r->id)) &&
-	       memchr(r->reason, '\0', sizeof(r->reason)) && memchr(r->message, '\0', sizeof(r->message));
+	return n == (ssize_t)sizeof(*r) && r->version == SPAWN_VERSION &&
+	       memchr(r->id, '\0', sizeof(r->id)) && memchr(r->reason, '\0', sizeof(r->reason)) &&
+	       memchr(r->message, '\0', sizeof(r->message));
 }
 
 static void poll_ready(uv_poll_t *poll, int status, int events)

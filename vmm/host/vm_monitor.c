@@ -22,8 +22,9 @@ static void timer_fired(uv_timer_t *timer)
 	if (vm->task != TASK_NONE)
 		vm_task_finish(vm, -ETIMEDOUT, "QEMU did not finish in time.");
 	else
-		vm_abort(vm, "crashed", vm->state == VM_UP ? "QEMU closed its monitor."
-							    : "The virtual machine did not start in time.");
+		vm_abort(vm, "crashed",
+			 vm->state == VM_UP ? "QEMU closed its monitor."
+					    : "The virtual machine did not start in time.");
 }
 
 void vm_timer_start(struct vm *vm, uint64_t ms)
@@ -50,14 +51,14 @@ static void failed(struct vm *vm, const char *what, const char *message)
 }
 
 /* -EPIPE is followed by closed(), which says it once for all. */
-#define DONE_CHECK(what)                                                                           \
-	do {                                                                                       \
-		if (err == -EPIPE)                                                                 \
-			return;                                                                    \
-		if (err) {                                                                         \
-			failed(vm, what, message);                                                 \
-			return;                                                                    \
-		}                                                                                  \
+#define DONE_CHECK(what)                           \
+	do {                                       \
+		if (err == -EPIPE)                 \
+			return;                    \
+		if (err) {                         \
+			failed(vm, what, message); \
+			return;                    \
+		}                                  \
 	} while (0)
 
 static void continued(int err, const json_t *value, const char *message, void *arg)
@@ -90,8 +91,8 @@ static void incoming_ready(int err, const json_t *value, const char *message, vo
 
 static json_t *capabilities(void)
 {
-	return json_pack("{s:[{s:s,s:b},{s:s,s:b}]}", "capabilities", "capability", "x-ignore-shared", "state", 1,
-			 "capability", "events", "state", 1);
+	return json_pack("{s:[{s:s,s:b},{s:s,s:b}]}", "capabilities", "capability", "x-ignore-shared",
+			 "state", 1, "capability", "events", "state", 1);
 }
 
 static void status_known(int err, const json_t *value, const char *message, void *arg)
@@ -122,7 +123,10 @@ static void error_known(int err, const json_t *value, const char *message, void 
 	const char *desc = json_string_value(json_object_get(value, "error-desc"));
 
 	if (err != -EPIPE && vm->task == TASK_SAVE)
-		vm_task_finish(vm, -EIO, desc ? desc : err ? message : "QEMU could not save the device state.");
+		vm_task_finish(vm, -EIO,
+			       desc  ? desc
+			       : err ? message
+				     : "QEMU could not save the device state.");
 }
 
 static void migration_event(struct vm *vm, const char *status)
@@ -148,8 +152,9 @@ static void monitor_event(const char *name, const json_t *data, void *arg)
 		migration_event(vm, status);
 	if (strcmp(name, "SHUTDOWN") == 0 && reason && !vm->message[0])
 		snprintf(vm->message, sizeof(vm->message), "The guest ended by itself (%s).",
-			 strcmp(reason, "guest-reset") == 0 ? "reset or kernel panic"
-			 : strcmp(reason, "guest-shutdown") == 0 ? "power off" : "shutdown");
+			 strcmp(reason, "guest-reset") == 0      ? "reset or kernel panic"
+			 : strcmp(reason, "guest-shutdown") == 0 ? "power off"
+								 : "shutdown");
 }
 
 /* QEMU is gone, or out of its mind. Its keeper will tell; what does not end soon is ended. */
@@ -209,15 +214,15 @@ static void simple_done(int err, const json_t *value, const char *message, void 
 }
 
 /* One step of a save: go on, or end the task with the error. */
-#define SAVE_CHECK()                                                                               \
-	do {                                                                                       \
-		(void)value;                                                                       \
-		if (err == -EPIPE || vm->task != TASK_SAVE)                                        \
-			return;                                                                    \
-		if (err) {                                                                         \
-			vm_task_finish(vm, err, message);                                          \
-			return;                                                                    \
-		}                                                                                  \
+#define SAVE_CHECK()                                        \
+	do {                                                \
+		(void)value;                                \
+		if (err == -EPIPE || vm->task != TASK_SAVE) \
+			return;                             \
+		if (err) {                                  \
+			vm_task_finish(vm, err, message);   \
+			return;                             \
+		}                                           \
 	} while (0)
 
 static void save_begun(int err, const json_t *value, const char *message, void *arg)

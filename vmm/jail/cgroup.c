@@ -156,9 +156,10 @@ int cgroup_base_find(struct cgroup *ret, const char *name, const char *mountinfo
 	if (err == -ENOENT)
 		err = cgroup_v1.base_find(ret, name, mountinfo, self_cgroup, ret_message, size);
 	if (err == -ENOENT)
-		snprintf(ret_message, size,
-			 "This host has no control groups for memory, cpu, pids and freezer: mount cgroup2 on "
-			 "/sys/fs/cgroup.");
+		snprintf(
+			ret_message, size,
+			"This host has no control groups for memory, cpu, pids and freezer: mount cgroup2 on "
+			"/sys/fs/cgroup.");
 	return err;
 }
 
@@ -214,7 +215,8 @@ int cgroup_enter(const struct cgroup *cg)
 	return ops_of(cg)->enter(cg);
 }
 
-static int open_path(const struct cgroup *cg, void (*path_of)(const struct cgroup *, char *, size_t), int flags)
+static int open_path(const struct cgroup *cg, void (*path_of)(const struct cgroup *, char *, size_t),
+		     int flags)
 {
 	char path[CGROUP_PATH_MAX + CGROUP_NAME_MAX];
 	int fd;

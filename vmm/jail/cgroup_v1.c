@@ -12,7 +12,7 @@ static const struct {
 	const char *controller;
 	bool needed;
 } hierarchies[CGROUP_DIRS] = {
-	[CGROUP_MEMORY] = { "memory", true }, [CGROUP_CPU] = { "cpu", true },
+	[CGROUP_MEMORY] = { "memory", true },    [CGROUP_CPU] = { "cpu", true },
 	[CGROUP_CPUACCT] = { "cpuacct", false }, [CGROUP_PIDS] = { "pids", true },
 	[CGROUP_FREEZER] = { "freezer", true },
 };
@@ -55,7 +55,8 @@ static int v1_base_find(struct cgroup *ret, const char *name, const char *mounti
 	}
 	err = cgroup_write_u64(base.dirs[CGROUP_CPU], "cpu.shares", cgroup_base_weight(1024));
 	if (err) {
-		snprintf(ret_message, size, "Cannot set the CPU weight of %s: %s.", base.dirs[CGROUP_CPU], strerror(-err));
+		snprintf(ret_message, size, "Cannot set the CPU weight of %s: %s.", base.dirs[CGROUP_CPU],
+			 strerror(-err));
 		return err;
 	}
 	*ret = base;
@@ -82,7 +83,8 @@ static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 	err = cgroup_write_u64(cpu, "cpu.cfs_period_us", JAIL_CPU_PERIOD_US);
 	if (err)
 		return err;
-	err = cgroup_write_u64(cpu, "cpu.cfs_quota_us", (uint64_t)limits->cpu_milli * JAIL_CPU_PERIOD_US / 1000);
+	err = cgroup_write_u64(cpu, "cpu.cfs_quota_us",
+			       (uint64_t)limits->cpu_milli * JAIL_CPU_PERIOD_US / 1000);
 	if (err)
 		return err;
 	return cgroup_write_u64(cg->dirs[CGROUP_PIDS], "pids.max", limits->pids);

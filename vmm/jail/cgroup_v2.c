@@ -105,7 +105,8 @@ static int v2_base_find(struct cgroup *ret, const char *name, const char *mounti
 		*strrchr(dir, '/') = '\0';
 	if (err) {
 		snprintf(ret_message, size,
-			 "No control group from this process up to %s lets Carrel limit memory, cpu and pids (%s): "
+			 "No control group from this process up to %s lets Carrel limit memory, cpu and pids "
+			 "(%s): "
 			 "start carrel-spawn as a systemd service with Delegate=yes.",
 			 mount.point, strerror(-err));
 		return err == -ENOENT ? -EPERM : err;

@@ -170,7 +170,8 @@ static int empty_root(const struct jail *jail)
 static int read_only_root(const struct jail *jail)
 {
 	(void)jail;
-	return mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+	return mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		     NULL);
 }
 
 static int filter_keeper(const struct jail *jail)

@@ -29,12 +29,12 @@ enum keeper_fd {
 	KEEPER_FD_GUEST_CGROUP,  /* cgroup.procs of the group that freezes: QEMU's, not the keeper's */
 	KEEPER_FD_THAW,          /* its freezer; takes config.thaw */
 	KEEPER_FD_MEMORY_EVENTS, /* a file with a line "oom_kill N" */
-	KEEPER_FD_READY,         /* connected to the monitor: its first answer says that QEMU's main loop runs */
-	KEEPER_FD_AGENT,         /* agent.sock, listening */
-	KEEPER_FD_QMP,           /* qmp.sock, listening */
-	KEEPER_FD_CONSOLE,       /* write end of the keeper's console pipe */
-	KEEPER_FD_KVM,           /* /dev/kvm, engine kvm only */
-	KEEPER_FD_FILES,         /* KEEPER_FD_FILES + enum spawn_fd */
+	KEEPER_FD_READY,   /* connected to the monitor: its first answer says that QEMU's main loop runs */
+	KEEPER_FD_AGENT,   /* agent.sock, listening */
+	KEEPER_FD_QMP,     /* qmp.sock, listening */
+	KEEPER_FD_CONSOLE, /* write end of the keeper's console pipe */
+	KEEPER_FD_KVM,     /* /dev/kvm, engine kvm only */
+	KEEPER_FD_FILES,   /* KEEPER_FD_FILES + enum spawn_fd */
 	KEEPER_FD_END = KEEPER_FD_FILES + SPAWN_FD_COUNT,
 };
 
@@ -53,7 +53,7 @@ struct keeper_config {
 	uint32_t pad;
 	uint64_t deadline_boottime_ns; /* 0: none */
 	char id[SPAWN_ID_MAX];
-	char thaw[8]; /* what KEEPER_FD_THAW takes */
+	char thaw[8];                  /* what KEEPER_FD_THAW takes */
 	char qemu[KEEPER_PATH_MAX];    /* real path, below /usr */
 	char preload[KEEPER_PATH_MAX]; /* carrel-preload.so */
 };

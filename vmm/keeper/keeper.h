@@ -19,9 +19,9 @@ struct keeper {
 	struct keeper_config config;
 	pid_t qemu;
 	int signal_fd, timer_fd;
-	int ready_fd;            /* -1 once QEMU answered */
+	int ready_fd; /* -1 once QEMU answered */
 	unsigned ready_lines;
-	int console_fd, qemu_fd; /* read ends of the pipes; -1 once closed */
+	int console_fd, qemu_fd;                 /* read ends of the pipes; -1 once closed */
 	int connections[KEEPER_CONNECTIONS_MAX]; /* -1: free; the first is KEEPER_FD_PARENT */
 	struct log console_log, qemu_log;
 	bool ready;

@@ -15,8 +15,16 @@
 #include "reason.h"
 #include "vmm/jail/jail.h"
 
-enum { POLL_SIGNAL, POLL_TIMER, POLL_CONTROL, POLL_CONSOLE, POLL_QEMU, POLL_READY, POLL_CONNECTION,
-       POLL_COUNT = POLL_CONNECTION + KEEPER_CONNECTIONS_MAX };
+enum {
+	POLL_SIGNAL,
+	POLL_TIMER,
+	POLL_CONTROL,
+	POLL_CONSOLE,
+	POLL_QEMU,
+	POLL_READY,
+	POLL_CONNECTION,
+	POLL_COUNT = POLL_CONNECTION + KEEPER_CONNECTIONS_MAX
+};
 
 /* Bytes taken from a pipe in one turn, so that a flood cannot keep the loop
  * from its deadline. */
@@ -43,7 +51,9 @@ static void __attribute__((noreturn)) keeper_fail(struct keeper *k, int err, con
 
 void keeper_reply_started(const struct keeper *k, int error, const char *message)
 {
-	struct keeper_reply reply = { .version = KEEPER_VERSION, .verb = KEEPER_STARTED, .error = error,
+	struct keeper_reply reply = { .version = KEEPER_VERSION,
+				      .verb = KEEPER_STARTED,
+				      .error = error,
 				      .deadline_boottime_ns = k->config.deadline_boottime_ns };
 
 	snprintf(reply.message, sizeof(reply.message), "%s", message);
@@ -257,7 +267,8 @@ void keeper_run(struct keeper *k)
 		uint64_t now = now_ms();
 
 		if (!k->ready && now >= ready_until)
-			keeper_fail(k, -ETIMEDOUT, "QEMU did not reach its main loop in time: the host is overloaded.");
+			keeper_fail(k, -ETIMEDOUT,
+				    "QEMU did not reach its main loop in time: the host is overloaded.");
 		poll_set(k, fds);
 		if (poll(fds, POLL_COUNT, k->ready ? -1 : (int)(ready_until - now)) > 0)
 			turn(k, fds);

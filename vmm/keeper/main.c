@@ -43,7 +43,8 @@ int main(void)
 	}
 	err = config_receive(&keeper.config);
 	if (err) {
-		keeper_reply_started(&keeper, err, "carrel-keeper and carrel-spawn are of different versions.");
+		keeper_reply_started(&keeper, err,
+				     "carrel-keeper and carrel-spawn are of different versions.");
 		return 1;
 	}
 	err = keeper_setup(&keeper, message, sizeof(message));

@@ -195,8 +195,10 @@ static int start_qemu(struct keeper *k, const struct jail *jail)
 
 int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 {
-	struct jail jail = { .preload = k->config.preload, .guest_uid = k->config.guest_uid,
-			     .keeper_uid = k->config.keeper_uid, .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP };
+	struct jail jail = { .preload = k->config.preload,
+			     .guest_uid = k->config.guest_uid,
+			     .keeper_uid = k->config.keeper_uid,
+			     .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP };
 	struct oom_score score;
 	int err;
 

@@ -66,14 +66,14 @@ static mode_t mode_of(int flags, va_list ap)
 	return flags & (O_CREAT | O_TMPFILE) ? (mode_t)va_arg(ap, int) : 0;
 }
 
-#define OPEN_BODY(dir)                                                                             \
-	do {                                                                                       \
-		va_list ap;                                                                        \
-		mode_t mode;                                                                       \
-		va_start(ap, flags);                                                               \
-		mode = mode_of(flags, ap);                                                         \
-		va_end(ap);                                                                        \
-		return open_any(dir, path, flags, mode);                                           \
+#define OPEN_BODY(dir)                                   \
+	do {                                             \
+		va_list ap;                              \
+		mode_t mode;                             \
+		va_start(ap, flags);                     \
+		mode = mode_of(flags, ap);               \
+		va_end(ap);                              \
+		return open_any(dir, path, flags, mode); \
 	} while (0)
 
 int open(const char *path, int flags, ...)
