@@ -1,8 +1,7 @@
 """Writes matplotlib's list of fonts, with other names for the Chinese one.
 
-Notebooks written elsewhere ask for the Chinese fonts of Windows and macOS by name,
-and seaborn's themes replace the fallback list by one of Latin fonts: under these
-names they find the Chinese font that is here, instead of empty boxes.
+Notebooks written elsewhere ask for the Chinese fonts of Windows and macOS by name:
+they find the one that is here, instead of a warning for every text.
 """
 import dataclasses
 import os
@@ -24,9 +23,6 @@ OTHER_NAMES = [
     "Source Han Sans CN",
     "Source Han Sans SC",
     "WenQuanYi Zen Hei",
-    # The last of seaborn's and the styles' sans-serif lists, after DejaVu Sans,
-    # which holds every letter that the real one had.
-    "Bitstream Vera Sans",
 ]
 
 
