@@ -34,7 +34,7 @@ struct jupyter {
 	struct signer *signer, *former, *next; /* former and next may be NULL */
 	char session[SESSION_DIGITS + 1];
 	uint64_t last;
-	bool closed, in_turn;
+	bool closed, in_turn, wanted; /* wanted: another turn, asked for during one */
 	struct jupyter_socket socket[WIRE_CHANNELS];
 };
 
@@ -153,11 +153,14 @@ static void tell_writable(struct jupyter_socket *s)
 	int events = 0;
 	size_t size = sizeof(events);
 
-	if (!s->blocked || zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) < 0 || !(events & ZMQ_POLLOUT))
+	if (!s->blocked || zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) < 0)
+		return;
+	/* Asking may have swallowed the edge that announced a message. */
+	s->j->wanted |= (events & ZMQ_POLLIN) != 0;
+	if (!(events & ZMQ_POLLOUT))
 		return;
 	s->blocked = false;
-	if (s->j->ops->writable)
-		s->j->ops->writable(s->j, s->ch, s->j->arg);
+	s->j->ops->writable(s->j, s->ch, s->j->arg);
 }
 
 /* One turn. ZMQ_FD is edge-triggered: what is left must be remembered. */
@@ -167,9 +170,12 @@ void jupyter_kick(struct jupyter *j)
 	unsigned budget = JUPYTER_TURN_MAX;
 	size_t i;
 
-	if (j->closed || j->in_turn)
+	if (j->closed || j->in_turn) {
+		j->wanted = true;
 		return;
+	}
 	j->in_turn = true;
+	j->wanted = false;
 	for (i = 0; i < ARRAY_SIZE(order) && !j->closed; i++) {
 		struct jupyter_socket *s = &j->socket[order[i]];
 
@@ -181,7 +187,7 @@ void jupyter_kick(struct jupyter *j)
 	j->in_turn = false;
 	if (j->closed)
 		free_now(j);
-	else if (budget)
+	else if (budget && !j->wanted)
 		uv_idle_stop(j->again);
 	else
 		uv_idle_start(j->again, turn_again);
@@ -217,7 +223,7 @@ static bool monitor_read(struct jupyter_socket *s)
 			zmq_msg_recv(&part, s->monitor, ZMQ_DONTWAIT);
 			zmq_msg_close(&part);
 		}
-		if (event == ZMQ_EVENT_CONNECTED)
+		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
 			s->connected = true;
 		if (event == ZMQ_EVENT_DISCONNECTED)
 			gone = true, s->connected = false;
@@ -231,8 +237,10 @@ static void monitor_event(uv_poll_t *poll, int status, int events)
 	struct jupyter_socket *s = poll->data;
 
 	(void)status, (void)events;
-	if (monitor_read(s) && s->j->ops->disconnected)
+	if (monitor_read(s))
 		s->j->ops->disconnected(s->j, s->j->arg);
+	else if (s->connected)
+		s->j->ops->connected(s->j, s->j->arg);
 }
 
 static uv_poll_t *poll_zmq(uv_loop_t *loop, void *zmq, uv_poll_cb event, void *data)
@@ -257,7 +265,7 @@ static int monitor_open(struct jupyter_socket *s)
 	int zero = 0;
 
 	snprintf(address, sizeof(address), "inproc://monitor-%u", ++serial);
-	if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED) < 0)
+	if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
 		return -errno;
 	s->monitor = zmq_socket(context(), ZMQ_PAIR);
 	if (!s->monitor)
@@ -331,6 +339,10 @@ int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const st
 		jupyter_close(j);
 		return err;
 	}
+	/* A descriptor tells nothing before its socket was once found empty. */
+	for (ch = 0; ch < WIRE_CHANNELS; ch++)
+		monitor_read(&j->socket[ch]);
+	uv_idle_start(j->again, turn_again);
 	*ret = j;
 	return 0;
 }
@@ -389,9 +401,9 @@ int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_mess
 	err = send_part(s->zmq, hex, sizeof(hex), ZMQ_SNDMORE);
 	for (i = 0; i < m->n && !err; i++)
 		err = send_part(s->zmq, m->part[i].bytes, m->part[i].len, i + 1 < m->n ? ZMQ_SNDMORE : 0);
-	/* Sending may have swallowed the edge that announced a message. */
-	if (!j->in_turn)
-		uv_idle_start(j->again, turn_again);
+	/* So may sending. */
+	j->wanted = true;
+	uv_idle_start(j->again, turn_again);
 	return err;
 }
 
@@ -440,6 +452,16 @@ void jupyter_rekey_end(struct jupyter *j)
 	j->former = j->signer;
 	j->signer = j->next;
 	j->next = NULL;
+}
+
+bool jupyter_connected(const struct jupyter *j)
+{
+	int ch;
+
+	for (ch = 0; ch < WIRE_CHANNELS; ch++)
+		if (!j->socket[ch].connected)
+			return false;
+	return true;
 }
 
 bool jupyter_drained(struct jupyter *j)

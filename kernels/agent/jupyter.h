@@ -25,6 +25,8 @@ struct jupyter_ops {
 	bool (*full)(struct jupyter *j, void *arg);
 	/* After -EAGAIN of jupyter_send() on ch: it takes messages again. */
 	void (*writable)(struct jupyter *j, enum wire_channel ch, void *arg);
+	/* The other end of one more socket is there (asked by jupyter_connected()). */
+	void (*connected)(struct jupyter *j, void *arg);
 	/* The other end closed one of the sockets (asked by jupyter_drained()). */
 	void (*disconnected)(struct jupyter *j, void *arg);
 };
@@ -44,6 +46,9 @@ void jupyter_rekey_begin(struct jupyter *j, const char *key);
 void jupyter_rekey_end(struct jupyter *j);
 /* Look at the sockets again: there is room, or something was sent. */
 void jupyter_kick(struct jupyter *j);
+/* True when every socket has its other end: a kernel's request for input, for
+ * one, is lost before that. */
+bool jupyter_connected(const struct jupyter *j);
 /* True when no socket has a living other end and none holds a message. */
 bool jupyter_drained(struct jupyter *j);
 /* Milliseconds of now_ms() when the last message came. */

@@ -116,7 +116,7 @@ char *kernel_folder(const struct kernel *k);
 
 void kernel_start(struct kernel *k);
 void kernel_start_stop(struct kernel *k); /* lets go of a start under way */
-/* A message of the kernel on the agent's own behalf arrived, or iopub was heard. */
+/* Its information, iopub or one more of its sockets was heard. */
 void kernel_start_heard(struct kernel *k);
 
 int kernel_channel_open(struct kernel *k);

@@ -274,6 +274,12 @@ static void on_writable(struct jupyter *j, enum wire_channel ch, void *arg)
 	kernel_channel_flush(arg);
 }
 
+static void on_connected(struct jupyter *j, void *arg)
+{
+	(void)j;
+	kernel_start_heard(arg);
+}
+
 static void on_disconnected(struct jupyter *j, void *arg)
 {
 	(void)j;
@@ -284,5 +290,6 @@ const struct jupyter_ops kernel_jupyter_ops = {
 	.message = on_message,
 	.full = on_full,
 	.writable = on_writable,
+	.connected = on_connected,
 	.disconnected = on_disconnected,
 };

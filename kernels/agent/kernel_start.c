@@ -160,7 +160,7 @@ void kernel_start_heard(struct kernel *k)
 {
 	json_t *alive;
 
-	if (k->phase != KERNEL_STARTING || !k->info_seen || !k->iopub_seen)
+	if (k->phase != KERNEL_STARTING || !k->info_seen || !k->iopub_seen || !jupyter_connected(k->jupyter))
 		return;
 	kernel_phase_set(k, KERNEL_ALIVE);
 	k->busy = false;

@@ -22,7 +22,7 @@
 #include "link/link.h"
 #include "link/link_uv.h"
 
-enum { CLIENT_WAIT_MS = 60 * 1000 };
+enum { CLIENT_WAIT_MS = 30 * 1000 };
 
 struct client {
 	char dir[64];
@@ -49,15 +49,20 @@ static inline void client_overdue(uv_timer_t *timer)
 }
 
 /* Runs the loop until *what or the time is over. */
-static inline void client_wait(struct client *c, const bool *what)
+static inline void client_wait_at(struct client *c, const bool *what, const char *file, int line)
 {
 	c->overdue = false;
 	uv_timer_start(&c->timer, client_overdue, CLIENT_WAIT_MS, 0);
 	while (!*what && !c->overdue)
 		uv_run(&c->loop, UV_RUN_ONCE);
 	uv_timer_stop(&c->timer);
-	CHECK(*what);
+	if (*what)
+		return;
+	fprintf(stderr, "%s:%d: waited in vain\n", file, line);
+	exit(1);
 }
+
+#define client_wait(c, what) client_wait_at(c, what, __FILE__, __LINE__)
 
 static inline void client_on_up(struct link *l, void *arg)
 {

@@ -43,6 +43,12 @@ static inline void standin_sigint(int signum)
 	standin_interrupted = 1;
 }
 
+static inline void standin_send_part(void *socket, const void *bytes, size_t len, int more)
+{
+	while (zmq_send(socket, bytes, len, more) < 0 && errno == EINTR)
+		;
+}
+
 static inline void standin_send(struct standin *s, void *socket, const char *ident, size_t ident_len, const char *type,
 				const char *parent, json_t *content)
 {
@@ -58,11 +64,11 @@ static inline void standin_send(struct standin *s, void *socket, const char *ide
 	m.part[WIRE_METADATA] = wire_text("{}");
 	m.part[WIRE_CONTENT] = wire_text(text);
 	signer_sign(s->signer, &m, hex);
-	zmq_send(socket, ident, ident_len, ZMQ_SNDMORE);
-	zmq_send(socket, "<IDS|MSG>", 9, ZMQ_SNDMORE);
-	zmq_send(socket, hex, sizeof(hex), ZMQ_SNDMORE);
+	standin_send_part(socket, ident, ident_len, ZMQ_SNDMORE);
+	standin_send_part(socket, "<IDS|MSG>", 9, ZMQ_SNDMORE);
+	standin_send_part(socket, hex, sizeof(hex), ZMQ_SNDMORE);
 	for (i = 0; i < m.n; i++)
-		zmq_send(socket, m.part[i].bytes, m.part[i].len, i + 1 < m.n ? ZMQ_SNDMORE : 0);
+		standin_send_part(socket, m.part[i].bytes, m.part[i].len, i + 1 < m.n ? ZMQ_SNDMORE : 0);
 	free(text);
 	json_decref(content);
 }
@@ -78,8 +84,9 @@ static inline char *standin_part(void *socket, size_t *ret_len)
 	char *copy;
 
 	zmq_msg_init(&msg);
-	if (zmq_msg_recv(&msg, socket, 0) < 0)
-		return NULL;
+	while (zmq_msg_recv(&msg, socket, 0) < 0)
+		if (errno != EINTR)
+			return NULL;
 	*ret_len = zmq_msg_size(&msg);
 	copy = calloc(1, *ret_len + 1);
 	memcpy(copy, zmq_msg_data(&msg), *ret_len);
