@@ -203,8 +203,7 @@ def out_of_memory_is_named(host):
     raw = Raw(host)
     reply = raw.start("greedy", "boot", host.files("greedy"), host_memory_mb=128)
     if reply["error"] == 0:
-        reply = raw.reply()
-        assert reply["reason"] == "out-of-memory", reply
+        assert raw.ended("greedy")["reason"] == "out-of-memory"
         assert raw.ask("forget", "greedy")["error"] == 0
     else:
         assert "out-of-memory" in reply["message"], reply

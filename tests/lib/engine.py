@@ -293,9 +293,20 @@ class Raw:
         self.serial += 1
         self.send(REQUEST.pack(1, VERBS[verb], self.serial, name.encode(), 0, 0, 0, 0, 0, 0, 0, 0, deadline_ns,
                                reason.encode()))
+        return self.answer()
+
+    def answer(self):
+        """The reply to the last request; events before it are passed over."""
         while True:
             reply = self.reply()
             if reply["serial"] == self.serial:
+                return reply
+
+    def ended(self, name):
+        """The event of a sandbox's end."""
+        while True:
+            reply = self.reply()
+            if reply["serial"] == 0 and reply["id"] == name:
                 return reply
 
     def start(self, name, mode, files, host_memory_mb):
@@ -308,7 +319,7 @@ class Raw:
                                host_memory_mb, 1200, 2000000, 0, b""), fds)
         for fd in fds:
             os.close(fd)
-        return self.reply()
+        return self.answer()
 
     def close(self):
         self.s.close()

@@ -14,8 +14,9 @@
 enum {
 	/* The largest answer asked for (query-migrate) is below 2 KiB. */
 	QMP_LINE_MAX = 64 * 1024,
-	/* A machine has a handful of events in its life; this many in a second are an attack. */
-	QMP_LINES_PER_SECOND_MAX = 500,
+	/* A machine has a handful of events in its life, and one for each failed
+	 * disk request when the host's disk is full; this many a second are an attack. */
+	QMP_LINES_PER_SECOND_MAX = 2000,
 	QMP_PENDING_MAX = 16,
 	/* QEMU's main loop answers in milliseconds; on a host that swaps, in seconds. */
 	QMP_TIMEOUT_MS = 30 * 1000,

@@ -76,7 +76,9 @@ static void args_machine(struct qemu_args *a, const struct keeper_config *c)
 }
 
 /* Locks on a descriptor that several machines share would collide. A flush of
- * the scratch disk means nothing: its machine does not outlive the host. */
+ * the scratch disk means nothing: its machine does not outlive the host. An
+ * error, a full host disk above all, is the guest's to see: by default QEMU
+ * would stop the machine without a word. */
 static void args_disks(struct qemu_args *a)
 {
 	arg(a, "-add-fd");
@@ -86,7 +88,7 @@ static void args_disks(struct qemu_args *a)
 	    "driver=raw,node-name=rootfs,read-only=on,file.driver=file,file.filename=/dev/fdset/%d,"
 	    "file.locking=off",
 	    FDSET_ROOTFS);
-	option(a, "-device", "virtio-blk-device,id=vda,drive=rootfs");
+	option(a, "-device", "virtio-blk-device,id=vda,drive=rootfs,rerror=report,werror=report");
 
 	arg(a, "-add-fd");
 	arg(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_SCRATCH, FDSET_SCRATCH);
@@ -95,7 +97,7 @@ static void args_disks(struct qemu_args *a)
 	    "driver=raw,node-name=scratch,discard=unmap,cache.no-flush=on,file.driver=file,"
 	    "file.filename=/dev/fdset/%d,file.locking=off,file.discard=unmap,file.cache.no-flush=on",
 	    FDSET_SCRATCH);
-	option(a, "-device", "virtio-blk-device,id=vdb,drive=scratch");
+	option(a, "-device", "virtio-blk-device,id=vdb,drive=scratch,rerror=report,werror=report");
 }
 
 static void args_channels(struct qemu_args *a)
