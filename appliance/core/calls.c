@@ -115,7 +115,7 @@ static void delete_run(struct hub_call *call)
 		return;
 	}
 	t = store_txn_new(w->core->store);
-	store_txn_audit(t, sb->owner, sb->id, "delete", NULL);
+	store_txn_audit(t, sb->owner, sb->id, "sandbox_delete", NULL);
 	store_txn_submit(t, NULL, NULL);
 	w->next = sb->gone;
 	sb->gone = w;

@@ -188,7 +188,7 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	sandbox_enter(sb, SANDBOX_CREATING);
 	txn = store_txn_new(c->store);
 	sandbox_row_add(sb, txn);
-	store_txn_audit(txn, sb->owner, sb->id, "create", w->spec->metadata);
+	store_txn_audit(txn, sb->owner, sb->id, "sandbox_create", w->spec->metadata);
 	store_txn_submit(txn, NULL, NULL);
 	sandbox_machine_start(sb);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "../store/ids.h"
@@ -41,6 +42,7 @@ void snapshot_close(struct snapshot *s)
 	close_fd(&s->ram_fd);
 	close_fd(&s->state_fd);
 	close_fd(&s->scratch_fd);
+	close_fd(&s->lock_fd);
 }
 
 static int file_open(const struct snapshot *s, const char *name, int flags, int *ret, struct fault *f)
@@ -127,7 +129,7 @@ static int manifest_read(struct snapshot *s, json_t *manifest, struct fault *f)
 
 int snapshot_open(const char *path, struct snapshot *ret, struct fault *f)
 {
-	struct snapshot s = { .ram_fd = -1, .state_fd = -1, .scratch_fd = -1 };
+	struct snapshot s = { .ram_fd = -1, .state_fd = -1, .scratch_fd = -1, .lock_fd = -1 };
 	char name[SNAPSHOT_PATH_MAX + 32];
 	json_error_t error;
 	json_t *manifest;
@@ -175,10 +177,20 @@ int scratch_make(const char *path, int from_fd, unsigned disk_mb, int *ret_fd, s
 	return 0;
 }
 
+/* The lock goes with its holder, however that ends. -1: somebody else has it. */
+static int dir_lock(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+		close_fd(&fd);
+	return fd;
+}
+
 int snapshot_begin(const char *path, const struct image *image, const struct vm_class *cls,
 		   struct snapshot *ret, struct fault *f)
 {
-	struct snapshot s = { .cls = *cls, .ram_fd = -1, .state_fd = -1, .scratch_fd = -1 };
+	struct snapshot s = { .cls = *cls, .ram_fd = -1, .state_fd = -1, .scratch_fd = -1, .lock_fd = -1 };
 	const char *slash = strrchr(path, '/');
 	char scratch[SNAPSHOT_PATH_MAX + 32], id[STORE_ID_MAX];
 	int err;
@@ -188,6 +200,7 @@ int snapshot_begin(const char *path, const struct image *image, const struct vm_
 	if (mkdir(s.path, 0700) < 0)
 		return fault_set(f, errno, 500, "snapshot", "%s cannot be made: %s.", s.path,
 				 strerror(errno));
+	s.lock_fd = dir_lock(s.path);
 	snprintf(scratch, sizeof(scratch), "%s/scratch.ext4", s.path);
 	err = files_open(&s, O_RDWR | O_CREAT, f);
 	if (!err && ftruncate(s.ram_fd, (off_t)cls->memory_mb * 1024 * 1024) < 0)
@@ -278,6 +291,7 @@ void snapshot_sweep(const char *snapshots_dir)
 	DIR *dir = opendir(snapshots_dir);
 	char path[SNAPSHOT_PATH_MAX];
 	struct dirent *entry;
+	int lock;
 
 	if (!dir)
 		return;
@@ -285,7 +299,11 @@ void snapshot_sweep(const char *snapshots_dir)
 		if (strncmp(entry->d_name, tmp_prefix, sizeof(tmp_prefix) - 1) != 0)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", snapshots_dir, entry->d_name);
+		lock = dir_lock(path);
+		if (lock < 0)
+			continue;
 		disk_remove_dir(path);
+		close(lock);
 	}
 	closedir(dir);
 }

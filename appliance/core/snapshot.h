@@ -24,6 +24,7 @@ struct snapshot {
 	struct vm_class cls;
 	uint64_t received, sent; /* where the default kernel's channel stands */
 	int ram_fd, state_fd, scratch_fd;
+	int lock_fd; /* while it is made: tells other appliances on this cache that somebody is at work */
 	struct stat ram_stat, state_stat, scratch_stat; /* as they were when the hashes were checked */
 };
 
@@ -45,7 +46,7 @@ int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint,
 		  struct fault *f);
 /* Gives up: files and directory go. */
 void snapshot_drop(struct snapshot *s);
-/* Temporary directories that a crash left in $CARREL_CACHE/snapshots. */
+/* Temporary directories that a crash left, and nobody works on, in $CARREL_CACHE/snapshots. */
 void snapshot_sweep(const char *snapshots_dir);
 
 /* A scratch disk at path: copied from from_fd, or formatted when from_fd < 0. ret_fd read-write. */

@@ -1,7 +1,6 @@
 #include "template.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +66,7 @@ static bool class_pick(const unsigned *classes, size_t n, double want, unsigned 
 			return true;
 		}
 	}
-	*ret = (unsigned)ceil(want);
+	*ret = (unsigned)want + (want > (unsigned)want);
 	return false;
 }
 
