@@ -48,9 +48,11 @@ enum channel_policy { CHANNEL_DROP_MIDDLE, CHANNEL_REFUSE };
 struct channel_ops {
 	/* A frame, in order, once. Acknowledge it by channel_ack() when it is safe.
 	 * payload lives until the callback returns. */
-	void (*frame)(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg);
+	void (*frame)(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		      void *arg);
 	/* Frames first..last will never come. Acknowledge last like a frame. */
-	void (*gap)(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg);
+	void (*gap)(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		    void *arg);
 	/* channel_full() turned false again. */
 	void (*drained)(struct channel *c, void *arg);
 	/* Both 'H' frames were exchanged. */

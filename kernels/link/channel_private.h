@@ -26,11 +26,11 @@ struct channel {
 
 	/* Outwards. */
 	struct retain out;
-	uint64_t sent;    /* highest number given */
-	uint64_t exposed; /* highest number that may have reached the peer */
-	uint64_t acked;   /* the peer has all up to it safe */
-	uint64_t delivered; /* the peer has received all up to it */
-	uint64_t told;    /* on this stream: highest number the peer has or was sent */
+	uint64_t sent;         /* highest number given */
+	uint64_t exposed;      /* highest number that may have reached the peer */
+	uint64_t acked;        /* the peer has all up to it safe */
+	uint64_t delivered;    /* the peer has received all up to it */
+	uint64_t told;         /* on this stream: highest number the peer has or was sent */
 	struct retained *next; /* to be written next, next_off bytes of it are */
 	size_t next_off;
 	uint8_t control[CHANNEL_CONTROL_MAX];

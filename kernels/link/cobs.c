@@ -87,7 +87,8 @@ static void cobs_keep(struct cobs_decoder *d, const uint8_t *bytes, size_t len)
 	d->len += len;
 }
 
-size_t cobs_decode(struct cobs_decoder *d, const uint8_t *bytes, size_t len, const uint8_t **ret, size_t *ret_len)
+size_t cobs_decode(struct cobs_decoder *d, const uint8_t *bytes, size_t len, const uint8_t **ret,
+		   size_t *ret_len)
 {
 	const uint8_t *end = len ? memchr(bytes, 0, len) : NULL;
 	size_t part = end ? (size_t)(end - bytes) : len;

@@ -31,6 +31,7 @@ struct cobs_decoder {
  * them when no record is complete). *ret_len is the length of the record that
  * became complete and *ret its bytes, valid until the next call; 0 when there
  * is none, or it was empty, too long or malformed. */
-size_t cobs_decode(struct cobs_decoder *d, const uint8_t *bytes, size_t len, const uint8_t **ret, size_t *ret_len);
+size_t cobs_decode(struct cobs_decoder *d, const uint8_t *bytes, size_t len, const uint8_t **ret,
+		   size_t *ret_len);
 
 #endif

@@ -50,7 +50,8 @@ static void frame_finish(struct frame_reader *r, const uint8_t *payload, size_t 
 	r->len = 0;
 }
 
-ptrdiff_t frame_read(struct frame_reader *r, const uint8_t *bytes, size_t len, int *ret_whole, struct frame *ret)
+ptrdiff_t frame_read(struct frame_reader *r, const uint8_t *bytes, size_t len, int *ret_whole,
+		     struct frame *ret)
 {
 	size_t used = 0, total, left;
 

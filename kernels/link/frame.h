@@ -54,7 +54,8 @@ struct frame {
 /* Takes bytes up to the end of one frame and returns how many; *ret_whole tells
  * whether *ret is a frame, valid until the next call and as long as bytes.
  * Returns -EPROTO for an impossible length, -ENOMEM. */
-ptrdiff_t frame_read(struct frame_reader *r, const uint8_t *bytes, size_t len, int *ret_whole, struct frame *ret);
+ptrdiff_t frame_read(struct frame_reader *r, const uint8_t *bytes, size_t len, int *ret_whole,
+		     struct frame *ret);
 /* Forgets a partial frame and frees. */
 void frame_reader_reset(struct frame_reader *r);
 

@@ -410,7 +410,8 @@ static unsigned tick_ping(struct link *l)
 		l->heard_at = l->now;
 	since = l->heard_at > l->ping_at ? l->heard_at : l->ping_at;
 	if (l->pinging && l->now - since >= LINK_PING_TIMEOUT_MS) {
-		link_fail(l, false, "the other side gave no sign of life for %d s", LINK_PING_TIMEOUT_MS / 1000);
+		link_fail(l, false, "the other side gave no sign of life for %d s",
+			  LINK_PING_TIMEOUT_MS / 1000);
 		return LINK_HELLO_INTERVAL_MS;
 	}
 	if (!l->pinging && l->now - l->ping_at >= LINK_PING_INTERVAL_MS) {

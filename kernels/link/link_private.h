@@ -44,7 +44,7 @@ struct link {
 	void *arg;
 	uint64_t now;
 
-	bool opened;  /* client: link_hello() was called, keep trying */
+	bool opened; /* client: link_hello() was called, keep trying */
 	bool up;
 	uint8_t nonce[LINK_NONCE];
 	uint32_t tx_number, rx_number; /* of the next DATA record */

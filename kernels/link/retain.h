@@ -28,10 +28,10 @@ static inline uint8_t *retained_payload(struct retained *n)
 }
 
 struct retain {
-	struct retained root; /* its next is the oldest node */
-	struct retained *last; /* NULL: none */
+	struct retained root;     /* its next is the oldest node */
+	struct retained *last;    /* NULL: none */
 	struct retained *trimmed; /* up to this node nothing is dropped; NULL: not known */
-	size_t bytes; /* memory of all nodes, their heads included */
+	size_t bytes;             /* memory of all nodes, their heads included */
 };
 
 static inline uint64_t retained_first(const struct retained *n)

@@ -19,7 +19,8 @@ static uint64_t received;
 static bool pausing;
 static volatile uint8_t touched; /* every byte of a payload was read */
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	uint8_t sum = type;
 
@@ -40,7 +41,8 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 	}
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	(void)bytes, (void)arg;
 	if (first <= received || last < first || frames > last - first + 1 || channel_received(c) != last)

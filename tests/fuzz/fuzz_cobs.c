@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > RECORD_PLAIN_MAX)
 		size = RECORD_PLAIN_MAX;
 	n = cobs_encode(data, size, wire);
-	if (n > COBS_BOUND(size) || feed(&d, wire, n, step, &record) != size || memcmp(record, data, size) != 0)
+	if (n > COBS_BOUND(size) || feed(&d, wire, n, step, &record) != size ||
+	    memcmp(record, data, size) != 0)
 		abort();
 	return 0;
 }

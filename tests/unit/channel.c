@@ -18,7 +18,8 @@ struct user {
 	bool ack, pause_each, free_in_frame, bad;
 };
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	struct user *u = arg;
 
@@ -39,7 +40,8 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 		channel_pause(c, true);
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	struct user *u = arg;
 
@@ -314,7 +316,8 @@ static void test_drop_middle_is_one_gap(void)
 	CHECK(s.client.gaps == 1 && s.client.got + s.client.gap_frames == frames);
 	CHECK_INT(s.client.gap_frames, s.client.gap_last - s.client.gap_first + 1);
 	CHECK_INT(s.client.gap_bytes, s.client.gap_frames * size);
-	CHECK(s.client.got * size > CHANNEL_RETAIN_MAX - 4 * size && s.client.got * size <= CHANNEL_RETAIN_MAX);
+	CHECK(s.client.got * size > CHANNEL_RETAIN_MAX - 4 * size &&
+	      s.client.got * size <= CHANNEL_RETAIN_MAX);
 	CHECK(s.client.gap_first * size > CHANNEL_RETAIN_MAX / 2 - 2 * size);
 	CHECK(s.client.gap_first * size <= CHANNEL_RETAIN_MAX / 2 + size);
 	CHECK_INT(channel_acked(s.server.c), frames);
@@ -372,7 +375,8 @@ static void test_gap_over_delivered_frames(void)
 	while (!channel_full(s.server.c))
 		fill(s.server.c, 1, 10000, false);
 	while (s.client.got < 250)
-		CHECK(pair_move(s.p.server.l, s.p.client.l, 5000) + pair_move(s.p.client.l, s.p.server.l, 5000));
+		CHECK(pair_move(s.p.server.l, s.p.client.l, 5000) +
+		      pair_move(s.p.client.l, s.p.server.l, 5000));
 	had = s.client.got;
 	cut(&s);
 	CHECK(s.server.drained == 1 && !channel_full(s.server.c));

@@ -48,10 +48,10 @@ struct peer {
 	struct link *l;
 	struct channel *c;
 	struct peer *other;
-	uint64_t expect;  /* highest number seen, the next is one more */
-	uint64_t stored;  /* what this side acknowledged */
+	uint64_t expect; /* highest number seen, the next is one more */
+	uint64_t stored; /* what this side acknowledged */
 	uint64_t gaps, gap_frames;
-	bool forgot;      /* the other side lost frames with its memory: sizes unknown */
+	bool forgot; /* the other side lost frames with its memory: sizes unknown */
 	bool reconnect, client;
 };
 
@@ -76,7 +76,8 @@ static void peer_stored(struct peer *p, uint64_t seq, bool now_please)
 	channel_ack(p->c, seq);
 }
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	struct peer *p = arg;
 	uint64_t number;
@@ -92,7 +93,8 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 	peer_stored(p, seq, seq == FRAMES);
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	struct peer *p = arg;
 	uint64_t sum = 0;

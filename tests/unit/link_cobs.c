@@ -98,7 +98,8 @@ static void test_known_vectors(void)
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		uint8_t wire[16];
 
-		CHECK_INT(cobs_encode((const uint8_t *)vectors[i].in, vectors[i].len, wire), vectors[i].wire_len);
+		CHECK_INT(cobs_encode((const uint8_t *)vectors[i].in, vectors[i].len, wire),
+			  vectors[i].wire_len);
 		CHECK(memcmp(wire, vectors[i].wire, vectors[i].wire_len) == 0);
 	}
 }

@@ -263,7 +263,8 @@ static void test_limits(void)
 			pair_run(&p);
 	}
 	CHECK_INT(link_open(p.client.l, "GET", "/", false, &side_ops, &c[LINK_STREAMS_MAX],
-			    &c[LINK_STREAMS_MAX].st), -EAGAIN);
+			    &c[LINK_STREAMS_MAX].st),
+		  -EAGAIN);
 	pair_run(&p);
 	CHECK_INT(requests, LINK_STREAMS_MAX);
 	for (int i = 0; i < LINK_STREAMS_MAX; i++)
@@ -317,8 +318,9 @@ static void on_closed_open(struct link_stream *st, int err, void *arg)
 	s->closed++;
 	s->err = err;
 	if (s->want && s->closed < 5)
-		CHECK_INT(link_open(inside->client.l, "GET", "/again", false, &(struct link_stream_ops){
-				    .closed = on_closed_open }, s, &s->st), 0);
+		CHECK_INT(link_open(inside->client.l, "GET", "/again", false,
+				    &(struct link_stream_ops){ .closed = on_closed_open }, s, &s->st),
+			  0);
 }
 
 static void test_open_inside_closed(void)
@@ -328,8 +330,9 @@ static void test_open_inside_closed(void)
 
 	begin(&p, 200, 10);
 	inside = &p;
-	CHECK_INT(link_open(p.client.l, "GET", "/", false, &(struct link_stream_ops){ .closed = on_closed_open },
-			    &c, &c.st), 0);
+	CHECK_INT(link_open(p.client.l, "GET", "/", false,
+			    &(struct link_stream_ops){ .closed = on_closed_open }, &c, &c.st),
+		  0);
 	pair_run(&p);
 	CHECK(c.closed == 5 && c.err == 0);
 	pair_free(&p);

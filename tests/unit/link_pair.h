@@ -40,7 +40,8 @@ static inline void end_down(struct link *l, const char *why, void *arg)
 	snprintf(e->why, sizeof(e->why), "%s", why);
 }
 
-static inline void end_request(struct link *l, struct link_stream *st, const struct link_request *rq, void *arg)
+static inline void end_request(struct link *l, struct link_stream *st, const struct link_request *rq,
+			       void *arg)
 {
 	struct end *e = arg;
 

@@ -41,7 +41,8 @@ static void node_push(struct node *n)
 	}
 }
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	struct node *n = arg;
 	uint64_t number;
@@ -57,7 +58,8 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 		uv_stop(n->loop);
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	struct node *n = arg;
 
@@ -144,9 +146,12 @@ struct scene {
 
 static void scene_init(struct scene *s, bool channels)
 {
-	static const struct link_ops client = { .up = on_up_client, .down = on_down, .want_write = on_want_write };
-	static const struct link_ops server = { .up = on_up, .down = on_down, .request = on_request,
+	static const struct link_ops client = { .up = on_up_client,
+						.down = on_down,
 						.want_write = on_want_write };
+	static const struct link_ops server = {
+		.up = on_up, .down = on_down, .request = on_request, .want_write = on_want_write
+	};
 
 	memset(s, 0, sizeof(*s));
 	CHECK_INT(uv_loop_init(&s->loop), 0);
@@ -313,8 +318,7 @@ static void bench(size_t size, uint64_t bytes, uint8_t with)
 	scene_traffic(&s, bytes / size, size);
 	seconds = (double)(uv_hrtime() - start) / 1e9;
 	printf("frames of %zu bytes of %s: %.0f MB/s down and half of it up, %.2f CPU s per GB\n", size,
-	       with ? "text" : "zeros",
-	       (double)s.client.bytes / 1e6 / seconds,
+	       with ? "text" : "zeros", (double)s.client.bytes / 1e6 / seconds,
 	       (cpu_seconds() - cpu) * 1e9 / (double)(s.client.bytes + s.server.bytes));
 }
 
