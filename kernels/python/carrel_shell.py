@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import TracebackType
 
 import _carrel
 from IPython.core import page, payloadpage
@@ -15,6 +16,10 @@ from traitlets.config import Config
 
 from carrel_display import MessageDisplayHook, MessageDisplayPublisher
 from carrel_io import Questions
+
+
+# Formatting one frame takes IPython milliseconds, and a recursion has thousands.
+TRACEBACK_FRAMES_MAX = 60
 
 
 class Exit(IPyAutocall):
@@ -45,6 +50,7 @@ class ZMQInteractiveShell(InteractiveShell):
     current_cell = Unicode()
     displaying_result = Bool(False)
     shown_error = result_error = None
+    left_out = 0
     interrupted = False
 
     @default("exiter")
@@ -116,12 +122,18 @@ class ZMQInteractiveShell(InteractiveShell):
         return loop
 
     def showtraceback(self, exc_tuple=None, *args, **kwargs):
-        if self.interrupted and exc_tuple is None and isinstance(sys.exc_info()[1], asyncio.CancelledError):
-            _, _, tb = sys.exc_info()
-            exc_tuple = (KeyboardInterrupt, KeyboardInterrupt(), tb)
-        super().showtraceback(exc_tuple, *args, **kwargs)
+        etype, value, tb = exc_tuple or sys.exc_info()
+        if self.interrupted and exc_tuple is None and isinstance(value, asyncio.CancelledError):
+            etype, value = KeyboardInterrupt, KeyboardInterrupt()
+        tb, self.left_out = shorten(tb)
+        shorten_chain(value)
+        super().showtraceback((etype, value, tb) if etype else None, *args, **kwargs)
 
     def _showtraceback(self, etype, evalue, stb):
+        stb = list(stb)
+        if self.left_out:
+            stb.insert(-1, f"[{self.left_out} frames in the middle of the traceback are left out]")
+            self.left_out = 0
         error = {
             "ename": getattr(etype, "__name__", str(etype)),
             "evalue": safe_str(evalue),
@@ -150,6 +162,34 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def set_next_input(self, text, replace=False):
         self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
+
+
+def shorten(tb):
+    """A traceback without the middle of a deep recursion, and how many frames that is."""
+    entries = []
+    while tb:
+        entries.append(tb)
+        tb = tb.tb_next
+    left_out = len(entries) - TRACEBACK_FRAMES_MAX
+    if left_out <= 0:
+        return entries[0] if entries else None, 0
+    half = TRACEBACK_FRAMES_MAX // 2
+    short = None
+    for t in reversed(entries[:half] + entries[-half:]):
+        short = TracebackType(short, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return short, left_out
+
+
+def shorten_chain(value):
+    """The same for the exceptions that value came from; a chain can be a ring."""
+    seen = {id(value)}
+    while value := getattr(value, "__cause__", None) or getattr(value, "__context__", None):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        short, left_out = shorten(value.__traceback__)
+        if left_out:
+            value.__traceback__ = short
 
 
 InteractiveShellABC.register(ZMQInteractiveShell)
