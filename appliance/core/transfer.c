@@ -219,7 +219,7 @@ static void put_closed(struct link_stream *st, int err, void *arg)
 			json_parse_bounded(t->reply.bytes, t->reply.len, GUEST_VALUES_MAX, GUEST_DEPTH_MAX);
 	put->over = true;
 	put->transfer = NULL;
-	if (put->call.run)
+	if (put->waiting)
 		put_call_end(put);
 	transfer_over(t);
 }
@@ -268,9 +268,10 @@ void transfer_put_finish(struct hub_call *call)
 {
 	struct file_put *put = (struct file_put *)call;
 
+	put->waiting = true;
 	if (put->over)
 		put_call_end(put);
-	/* else put_closed() sees call.run and ends it */
+	/* else put_closed() ends it */
 }
 
 /* --- get: stream -> pipe -> worker --- */

@@ -22,6 +22,7 @@ struct file_put {
 	struct core *core;
 	struct transfer *transfer;
 	bool over;
+	bool waiting; /* finish()'s call has arrived on the hub; before that it is still in its queue */
 	int err, status;
 	json_t *reply;
 };
