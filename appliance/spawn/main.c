@@ -38,8 +38,23 @@ static int fail(const char *message)
 	return 111;
 }
 
+/* The group an earlier carrel-spawn made may lie elsewhere; it goes with the
+ * last sandbox in it. */
+static void groups_note(struct spawn *s)
+{
+	int err = rundir_group_read(s->run_fd, &s->earlier);
+
+	if (!err && memcmp(&s->earlier, &s->base, sizeof(s->base)) == 0)
+		s->earlier.version = 0;
+	err = rundir_group_write(s->run_fd, &s->base);
+	if (err)
+		fprintf(stderr, "carrel-spawn: cannot note its control group: %s\n", strerror(-err));
+}
+
 static void end(struct spawn *s)
 {
+	if (s->earlier.version)
+		cgroup_base_remove(&s->earlier);
 	if (s->options.stop_on_exit)
 		cgroup_base_remove(&s->base);
 	unlink(s->options.socket);
@@ -68,7 +83,10 @@ int main(int argc, char **argv)
 		return fail(message);
 	if (loop_open(&s, message, sizeof(message)) != 0)
 		return fail(message);
+	groups_note(&s);
 	adopt_all(&s);
+	if (s.earlier.version)
+		cgroup_base_remove(&s.earlier);
 	loop_run(&s);
 	end(&s);
 	return 0;

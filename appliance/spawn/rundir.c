@@ -162,45 +162,79 @@ int rundir_file(int dir, const char *name, gid_t client_gid)
 	return file_new(dir, name, client_gid, 0640);
 }
 
-int rundir_record_write(int dir, const struct rundir_record *record)
+/* One struct as one file, for root only. */
+static int struct_write(int dir, const char *name, const void *bytes, size_t size)
 {
-	struct rundir_record r = *record;
-	int fd = file_new(dir, "record", 0, 0600);
-	int err = 0;
+	int fd, err = 0;
 
+	unlinkat(dir, name, 0);
+	fd = file_new(dir, name, 0, 0600);
 	if (fd < 0)
 		return fd;
-	r.magic = RECORD_MAGIC;
-	r.version = RECORD_VERSION;
-	if (write(fd, &r, sizeof(r)) != (ssize_t)sizeof(r))
+	if (write(fd, bytes, size) != (ssize_t)size)
 		err = -EIO;
 	close(fd);
 	return err;
 }
 
-static bool record_valid(const struct rundir_record *r)
+static int struct_read(int dir, const char *name, void *ret, size_t size)
 {
-	if (r->magic != RECORD_MAGIC || r->version != RECORD_VERSION || r->slot >= SPAWN_SANDBOXES_MAX)
-		return false;
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, ret, size);
+	close(fd);
+	return n == (ssize_t)size ? 0 : -EBADMSG;
+}
+
+static bool group_valid(const struct cgroup *group)
+{
 	for (int i = 0; i < CGROUP_DIRS; i++)
-		if (memchr(r->cgroup.dirs[i], '\0', CGROUP_PATH_MAX) == NULL)
+		if (memchr(group->dirs[i], '\0', CGROUP_PATH_MAX) == NULL)
 			return false;
-	return r->cgroup.version == 1 || r->cgroup.version == 2;
+	return group->version == 1 || group->version == 2;
+}
+
+int rundir_record_write(int dir, const struct rundir_record *record)
+{
+	struct rundir_record r = *record;
+
+	r.magic = RECORD_MAGIC;
+	r.version = RECORD_VERSION;
+	return struct_write(dir, "record", &r, sizeof(r));
 }
 
 int rundir_record_read(int dir, struct rundir_record *ret)
 {
 	struct rundir_record r;
-	int fd = openat(dir, "record", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n;
+	int err = struct_read(dir, "record", &r, sizeof(r));
 
-	if (fd < 0)
-		return -errno;
-	n = read(fd, &r, sizeof(r));
-	close(fd);
-	if (n != (ssize_t)sizeof(r) || !record_valid(&r))
+	if (err)
+		return err;
+	if (r.magic != RECORD_MAGIC || r.version != RECORD_VERSION || r.slot >= SPAWN_SANDBOXES_MAX ||
+	    !group_valid(&r.cgroup))
 		return -EBADMSG;
 	*ret = r;
+	return 0;
+}
+
+int rundir_group_write(int base, const struct cgroup *group)
+{
+	return struct_write(base, ".group", group, sizeof(*group));
+}
+
+int rundir_group_read(int base, struct cgroup *ret)
+{
+	struct cgroup group;
+	int err = struct_read(base, ".group", &group, sizeof(group));
+
+	if (err)
+		return err;
+	if (!group_valid(&group))
+		return -EBADMSG;
+	*ret = group;
 	return 0;
 }
 

@@ -25,6 +25,11 @@ struct rundir_record {
  * others than root can write. On failure ret_message holds a sentence. */
 int rundir_open_base(const char *run_dir, gid_t client_gid, char *ret_message, size_t size);
 
+/* The control group of the sandboxes of an earlier carrel-spawn, which may have
+ * been in another group itself; and this one's. -ENOENT: none is noted. */
+int rundir_group_read(int base, struct cgroup *ret);
+int rundir_group_write(int base, const struct cgroup *group);
+
 /* Makes and opens base/ID (root:gid 0750); -EEXIST when it is there. */
 int rundir_make(int base, const char *id, gid_t client_gid);
 int rundir_open(int base, const char *id);

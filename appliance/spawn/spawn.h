@@ -74,7 +74,7 @@ struct spawn {
 	struct spawn_options options;
 	int epoll_fd, run_fd;
 	struct watch listener, signals;
-	struct cgroup base;
+	struct cgroup base, earlier; /* earlier.version 0: there was no other */
 	struct client clients[SPAWN_CLIENTS_MAX];
 	struct sandbox *sandboxes[SPAWN_SANDBOXES_MAX]; /* by slot */
 	bool exiting;
