@@ -68,6 +68,23 @@ int clip_append(struct clip *c, const void *bytes, size_t len)
 	return 0;
 }
 
+int clip_restore(struct clip *c, const char *head, size_t head_len, const char *tail, size_t tail_len,
+		 uint64_t total)
+{
+	int err;
+
+	clip_free(c);
+	if (total <= head_len + tail_len)
+		return clip_append(c, head, head_len);
+	clip_init(c, head_len, tail_len);
+	err = clip_append(c, head, head_len);
+	if (!err)
+		err = clip_append(c, tail, tail_len);
+	if (!err)
+		c->total = total;
+	return err;
+}
+
 uint64_t clip_total(const struct clip *c)
 {
 	return c->total;

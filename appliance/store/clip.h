@@ -26,6 +26,10 @@ struct clip {
 void clip_init(struct clip *c, size_t head_max, size_t tail_max);
 /* 0 or -ENOMEM (nothing was taken then). */
 int clip_append(struct clip *c, const void *bytes, size_t len);
+/* Goes on where an earlier clip was: what its head and tail held, of total bytes
+ * in all. The limits become what they held where something was left out. 0 or -ENOMEM. */
+int clip_restore(struct clip *c, const char *head, size_t head_len, const char *tail, size_t tail_len,
+		 uint64_t total);
 /* All bytes ever appended. */
 uint64_t clip_total(const struct clip *c);
 /* True once something was left out. */

@@ -245,7 +245,7 @@ static void batch_answer(struct store *s, struct store_txn *first)
 		next = t->next;
 		for (struct step *step = t->first; step && !t->err; step = step->next)
 			if (step->kind == STEP_LOG)
-				xlog_trim(step->log);
+				xlog_committed(step->log);
 		/* Off the queue before the callback, so that the callback's look at store_busy() is true. */
 		pthread_mutex_lock(&s->lock);
 		s->queued -= t->cost;

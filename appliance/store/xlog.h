@@ -72,7 +72,9 @@ void xlog_position(struct xlog *log, struct xlog_position *ret);
  * committed. Readers that had passed it are served from there on, but get no
  * event twice. */
 void xlog_cut(struct xlog *log, const struct xlog_position *to);
-/* Punches out what head, window and readers do not need; after a commit only, so that no cut comes before it. */
-void xlog_trim(struct xlog *log);
+/* What was appended is committed: shows the end to readers, who get it only now, so
+ * that whoever has read it finds the row final; punches out what head, window and
+ * readers do not need. */
+void xlog_committed(struct xlog *log);
 
 #endif

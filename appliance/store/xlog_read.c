@@ -123,7 +123,7 @@ static uint64_t readable_locked(const struct xlog_reader *r)
 
 	if (log->hole_end.off > log->hole_start.off && r->off < log->hole_start.off)
 		return log->hole_start.off - r->off;
-	return log->size - r->off;
+	return log->size - log->held - r->off;
 }
 
 static bool at_hole_locked(const struct xlog_reader *r)
@@ -138,7 +138,7 @@ static ssize_t nothing_locked(struct xlog_reader *r)
 {
 	eventfd_t drained;
 
-	if (r->log->ended)
+	if (r->log->ended && !r->log->held)
 		return -ENODATA;
 	if (r->signalled)
 		eventfd_read(r->event_fd, &drained);

@@ -116,12 +116,16 @@ static bool hole_grow_locked(struct xlog *log)
 	return true;
 }
 
-void xlog_trim(struct xlog *log)
+void xlog_committed(struct xlog *log)
 {
 	struct xlog_mark start, end;
 	bool punch;
 
 	pthread_mutex_lock(&log->lock);
+	if (log->held) {
+		log->held = 0;
+		xlog_wake_locked(log);
+	}
 	punch = hole_grow_locked(log);
 	start = log->hole_start;
 	end = log->hole_end;
@@ -158,7 +162,10 @@ int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_s
 	log->size += len;
 	log->last_seq = last_seq;
 	log->ended = end;
-	xlog_wake_locked(log);
+	if (end)
+		log->held = len;
+	else
+		xlog_wake_locked(log);
 	pthread_mutex_unlock(&log->lock);
 	return 0;
 }
@@ -206,6 +213,7 @@ void xlog_cut(struct xlog *log, const struct xlog_position *to)
 	log->cuts++;
 	if (to->size < log->size) {
 		log->size = to->size;
+		log->held = 0;
 		log->last_seq = to->last_seq;
 		while (log->mark_count > 0 && log->marks[log->mark_count - 1].off > log->size)
 			log->mark_count--;
