@@ -25,16 +25,18 @@ static const char *stream_name(const char *kind)
 void outputs_restore(struct outputs *o, json_t *rows)
 {
 	json_t *row = json_array_get(rows, json_array_size(rows) - 1);
+	json_t *head = json_object_get(row, "head"), *tail = json_object_get(row, "tail");
 	const char *stream = stream_name(json_string_value(json_object_get(row, "kind")));
-	json_t *text = json_object_get(row, "text");
 
 	o->n = (unsigned)json_integer_value(json_object_get(row, "n"));
-	/* A text that fits its row whole goes on; a longer one is closed and the
-	 * next text begins a new output, as its ring cannot be told from its row. */
-	if (!stream || json_is_true(json_object_get(row, "truncated")))
+	if (!stream)
 		return;
-	if (clip_append(&o->clip, json_string_value(text), json_string_length(text)) == 0)
-		o->stream = stream;
+	/* Without memory the next text begins a new output. */
+	if (clip_restore(&o->clip, json_string_value(head), json_string_length(head), json_string_value(tail),
+			 json_string_length(tail), (uint64_t)json_integer_value(json_object_get(row, "bytes"))) < 0)
+		return;
+	o->stream = stream;
+	o->spooled = (uint64_t)json_integer_value(json_object_get(row, "spooled"));
 }
 
 /* Everything so far, once it no longer fits the row. */
@@ -78,6 +80,7 @@ static void text_finish(struct outputs *o, struct store_txn *t, struct events *e
 	o->stream = NULL;
 	o->spooled = 0;
 	clip_free(&o->clip);
+	clip_init(&o->clip, OUTPUT_HEAD_MAX, OUTPUT_TAIL_MAX);
 }
 
 /* A new number, or 0 past the bound. */
