@@ -143,6 +143,10 @@ static void request_refuse(struct request *r, int err, struct fault *f, const st
 {
 	char extra[128] = "";
 
+	if (err == -EPIPE && !*f->code) { /* the client is gone: nobody to tell, nothing to log */
+		respond_cut(r);
+		return;
+	}
 	if (!*f->code)
 		fault_set(f, -err, 500, "internal", "Carrel failed inside: %s.", strerror(-err));
 	if (f->status == 405)
