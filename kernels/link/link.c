@@ -5,14 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "link_private.h"
-
-static const uint8_t *link_tag(const struct link *l)
-{
-	return l->nonce + LINK_NONCE - LINK_TAG;
-}
 
 static bool link_has_output(const struct link *l)
 {
@@ -21,27 +15,9 @@ static bool link_has_output(const struct link *l)
 	return l->ng && (l->ng_left || nghttp2_session_want_write(l->ng));
 }
 
-static uint64_t hello_interval(const struct link *l)
-{
-	unsigned shift = l->hello_tries < LINK_HELLO_BACKOFF ? l->hello_tries : LINK_HELLO_BACKOFF;
-
-	return (uint64_t)LINK_HELLO_INTERVAL_MS << shift;
-}
-
-/* A fresh HELLO: at once, but no two within the interval, so that a peer which
- * breaks every session does not make us spin. */
-static void hello_renew(struct link *l)
-{
-	while (getrandom(l->nonce, sizeof(l->nonce), 0) != sizeof(l->nonce))
-		;
-	l->mismatch_told = false;
-	l->hello_tries = 0;
-	l->hello_due = !l->hello_sent || l->now - l->hello_at >= hello_interval(l);
-}
-
 /* The session and all that belongs to it goes. The owner is told last, when the
  * link is already fit for the next session. */
-static void link_teardown(struct link *l, const char *why)
+void link_teardown(struct link *l, const char *why)
 {
 	nghttp2_session *ng = l->ng;
 	bool was_up = l->up;
@@ -60,14 +36,6 @@ static void link_teardown(struct link *l, const char *why)
 		l->ops.down(l, why, l->arg);
 }
 
-static void reset_tag(struct link *l, const uint8_t *tag)
-{
-	if (l->reset_due)
-		return;
-	memcpy(l->reset_tag, tag, LINK_TAG);
-	l->reset_due = true;
-}
-
 void link_enter(struct link *l)
 {
 	l->depth++;
@@ -81,7 +49,7 @@ static void link_settle(struct link *l)
 		memcpy(why, l->why, sizeof(why));
 		l->dropping = false;
 		if (l->up && l->role == LINK_SERVER)
-			reset_tag(l, link_tag(l));
+			hello_reset(l, record_tag(l->nonce));
 		link_teardown(l, why);
 	}
 }
@@ -108,7 +76,8 @@ void link_fail(struct link *l, bool broken, const char *fmt, ...)
 	if (l->dropping)
 		return;
 	l->dropping = true;
-	l->broken |= broken;
+	l->broken = broken;
+	l->breaks += broken;
 	va_start(ap, fmt);
 	vsnprintf(l->why, sizeof(l->why), fmt, ap);
 	va_end(ap);
@@ -157,102 +126,17 @@ bool link_is_up(const struct link *l)
 	return l->up && !l->dropping;
 }
 
-/* The pair matches: a fresh session, and the owner is told. */
-static void link_start(struct link *l)
+bool link_was_broken(const struct link *l)
 {
-	int err = session_start(l);
-
-	if (err)
-		return; /* no memory now; the client's next HELLO tries again */
-	l->up = true;
-	l->hello_due = false;
-	l->tx_number = l->rx_number = 0;
-	l->heard_at = l->ping_at = l->now;
-	l->pinging = false;
-	if (l->ops.up)
-		l->ops.up(l, l->arg);
-}
-
-static bool nonce_is_spent(const struct link *l, const uint8_t *nonce)
-{
-	for (unsigned i = 0; i < LINK_NONCES; i++)
-		if (memcmp(l->nonces[i], nonce, LINK_NONCE) == 0)
-			return true;
-	return false;
-}
-
-static void nonce_spend(struct link *l, const uint8_t *nonce)
-{
-	memcpy(l->nonces[l->nonces_at++ % LINK_NONCES], nonce, LINK_NONCE);
-	memcpy(l->nonce, nonce, LINK_NONCE);
-}
-
-/* True when the HELLO's session is up now. */
-static bool hello_accept(struct link *l, const uint8_t *nonce)
-{
-	if (l->up && memcmp(nonce, l->nonce, LINK_NONCE) == 0)
-		return true;
-	if (nonce_is_spent(l, nonce)) {
-		reset_tag(l, nonce + LINK_NONCE - LINK_TAG);
-		return false;
-	}
-	if (l->now - l->burst_at >= LINK_HELLO_INTERVAL_MS) {
-		l->burst_at = l->now;
-		l->burst = 0;
-	}
-	if (l->burst++ >= LINK_HELLO_BURST)
-		return false;
-	if (l->ng)
-		link_teardown(l, "the other side opened a new session");
-	/* A drop asked for meanwhile meant the session that is gone. */
-	l->dropping = false;
-	l->reset_due = false;
-	nonce_spend(l, nonce);
-	link_start(l);
-	return l->up;
-}
-
-static void hello_received(struct link *l, const struct record_hello *h)
-{
-	/* Another version is answered with ours and nothing more. */
-	if (h->version == LINK_VERSION && !hello_accept(l, h->nonce))
-		return;
-	memcpy(l->ack_nonce, h->nonce, LINK_NONCE);
-	l->ack_due = true;
-}
-
-static void ack_received(struct link *l, const struct record_hello *h)
-{
-	if (memcmp(h->nonce, l->nonce, LINK_NONCE) != 0) {
-		/* Before ours is answered it is a stale one. After, the server has
-		 * taken up another HELLO and forgotten this session. */
-		if (l->up)
-			link_fail(l, false, "the other side answered an older HELLO");
-		return;
-	}
-	if (l->up || !l->opened || !l->hello_sent)
-		return;
-	if (h->version != LINK_VERSION) {
-		char why[LINK_WHY_MAX];
-
-		if (l->mismatch_told || !l->ops.down)
-			return;
-		l->mismatch_told = true;
-		snprintf(why, sizeof(why),
-			 "the other side speaks version %u of the link, this side %u: rebuild the image",
-			 h->version, LINK_VERSION);
-		l->ops.down(l, why, l->arg);
-		return;
-	}
-	link_start(l);
+	return l->broken;
 }
 
 static void data_received(struct link *l, const struct record_data *data)
 {
-	if (!l->up || memcmp(data->tag, link_tag(l), LINK_TAG) != 0) {
+	if (!l->up || memcmp(data->tag, record_tag(l->nonce), LINK_TAG) != 0) {
 		/* A client that believes in a session we do not have must learn it. */
 		if (l->role == LINK_SERVER)
-			reset_tag(l, data->tag);
+			hello_reset(l, data->tag);
 		return;
 	}
 	if (data->number < l->rx_number)
@@ -275,8 +159,9 @@ static void record_received(struct link *l, const uint8_t *record, size_t len)
 	if (h && h->kind == RECORD_HELLO && l->role == LINK_SERVER)
 		hello_received(l, h);
 	else if (h && h->kind == RECORD_ACK && l->role == LINK_CLIENT)
-		ack_received(l, h);
-	else if (r && l->role == LINK_CLIENT && l->opened && memcmp(r->tag, link_tag(l), LINK_TAG) == 0)
+		hello_ack_received(l, h);
+	else if (r && l->role == LINK_CLIENT && l->opened &&
+		 memcmp(r->tag, record_tag(l->nonce), LINK_TAG) == 0)
 		link_fail(l, false, "the other side dropped the session");
 	else if (record_data_parse(record, len, &data))
 		data_received(l, &data);
@@ -284,7 +169,7 @@ static void record_received(struct link *l, const uint8_t *record, size_t len)
 
 int link_receive(struct link *l, const uint8_t *bytes, size_t len)
 {
-	bool broken;
+	unsigned breaks = l->breaks;
 
 	if (l->in_ng)
 		return -EBUSY;
@@ -302,10 +187,8 @@ int link_receive(struct link *l, const uint8_t *bytes, size_t len)
 		link_settle(l);
 	}
 	stream_settle(l);
-	broken = l->broken;
-	l->broken = false;
 	link_leave(l);
-	return broken ? -EPROTO : 0;
+	return l->breaks != breaks ? -EPROTO : 0;
 }
 
 /* Between delimiters: whatever was torn before it does not swallow it. */
@@ -330,7 +213,7 @@ static bool fill_data(struct link *l)
 
 	if (len == 0 || l->dropping)
 		return false;
-	len = record_data_seal(l->plain, len, link_tag(l), l->tx_number++);
+	len = record_data_seal(l->plain, len, record_tag(l->nonce), l->tx_number++);
 	l->out_len += cobs_encode(l->plain, len, l->out + l->out_len);
 	return true;
 }
@@ -385,22 +268,6 @@ void link_sent(struct link *l, size_t n)
 	l->out_off += n < left ? n : left;
 }
 
-/* Returns milliseconds until the next HELLO is due. */
-static unsigned tick_hello(struct link *l)
-{
-	uint64_t interval = hello_interval(l);
-	uint64_t age = l->now - l->hello_at;
-
-	if (l->hello_due)
-		return (unsigned)interval;
-	if (l->hello_sent && age < interval)
-		return (unsigned)(interval - age);
-	/* One that the transport has not taken yet need not be repeated. */
-	if (l->out_off == l->out_len)
-		l->hello_due = true;
-	return (unsigned)interval;
-}
-
 static unsigned tick_ping(struct link *l)
 {
 	uint64_t since;
@@ -431,7 +298,7 @@ unsigned link_tick(struct link *l, uint64_t now_ms)
 	if (l->ng)
 		due = tick_ping(l);
 	else if (l->role == LINK_CLIENT && l->opened)
-		due = tick_hello(l);
+		due = hello_tick(l);
 	l->tick_at = now_ms;
 	link_leave(l);
 	/* The drop just done has a HELLO of its own to send. */

@@ -84,6 +84,9 @@ void link_hello(struct link *l);
 /* Drop the session, telling why; a client then sends a fresh HELLO. */
 void link_drop(struct link *l, const char *why);
 bool link_is_up(const struct link *l);
+/* In down() and until the next up(): the session ended because the peer broke
+ * HTTP/2, not because bytes or the peer were lost. */
+bool link_was_broken(const struct link *l);
 
 /* Feed bytes from the transport. Returns 0, or -EPROTO when the peer broke
  * HTTP/2: the session was dropped (down() tells why), the link itself goes on.

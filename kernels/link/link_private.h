@@ -1,5 +1,6 @@
-/* What the files of the link share: link.c (records, sessions coming and
- * going), session.c (nghttp2's callbacks), stream.c (streams). Private to them.
+/* What the files of the link share: link.c (records in and out, the end of
+ * sessions), hello.c (their beginning), session.c (nghttp2), stream.c
+ * (streams). Private to them.
  *
  * Re-entrancy: every entry that can call back runs between link_enter() and
  * link_leave(). What must not happen under nghttp2's feet (dropping the session,
@@ -71,7 +72,8 @@ struct link {
 	unsigned depth;
 	bool kicked; /* want_write was signalled and link_pending() not yet 0 */
 	bool dropping;
-	bool broken; /* the drop is the peer's fault */
+	bool broken;     /* the last drop was the peer's fault */
+	unsigned breaks; /* how many were */
 	char why[LINK_WHY_MAX];
 
 	struct link_stream *buckets[LINK_BUCKETS];
@@ -116,6 +118,20 @@ void link_enter(struct link *l);
 void link_leave(struct link *l);
 /* Notes a drop; the outermost link_leave() does it. The first reason stands. */
 void link_fail(struct link *l, bool broken, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The session and its streams go; down() is told when there was one. */
+void link_teardown(struct link *l, const char *why);
+
+/* hello.c: which session both sides speak of.
+ * A client's fresh HELLO: at once, but no two within the interval, so that a
+ * peer which breaks every session does not make us spin. */
+void hello_renew(struct link *l);
+void hello_received(struct link *l, const struct record_hello *h);
+void hello_ack_received(struct link *l, const struct record_hello *h);
+/* A server has no session of this tag: its client will be told. */
+void hello_reset(struct link *l, const uint8_t *tag);
+/* Returns milliseconds until the next HELLO is due. */
+unsigned hello_tick(struct link *l);
 
 /* session.c. Start returns 0 or -ENOMEM. */
 int session_start(struct link *l);

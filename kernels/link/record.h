@@ -55,6 +55,12 @@ enum {
 static_assert(COBS_BOUND(RECORD_PLAIN_MAX) <= LINK_RECORD_MAX, "a full record fits");
 static_assert(RECORD_DATA_MAX <= UINT16_MAX, "the length fits its field");
 
+/* The tag of a nonce's session. */
+static inline const uint8_t *record_tag(const uint8_t *nonce)
+{
+	return nonce + LINK_NONCE - LINK_TAG;
+}
+
 /* Writes head and tail around len bytes that stand at plain + sizeof(head).
  * Returns the record's length. */
 size_t record_data_seal(uint8_t *plain, size_t len, const uint8_t *tag, uint32_t number);

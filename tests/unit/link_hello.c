@@ -162,6 +162,7 @@ static void test_server_drop_reaches_the_client(void)
 	pair_run(&p);
 	pair_tick(&p, 1000);
 	link_drop(p.server.l, "for a test");
+	CHECK(!link_was_broken(p.server.l));
 	CHECK(!link_is_up(p.server.l));
 	pair_run(&p);
 	CHECK(link_is_up(p.client.l) && link_is_up(p.server.l));
@@ -281,6 +282,7 @@ static void test_broken_http2_is_eproto(void)
 	CHECK_INT(link_receive(p.server.l, wire, cobs_encode(plain, n, wire)), -EPROTO);
 	CHECK(!link_is_up(p.server.l) && p.server.downs == 1);
 	CHECK(strstr(p.server.why, "broke HTTP/2"));
+	CHECK(link_was_broken(p.server.l));
 	link_hello(p.client.l);
 	pair_run(&p);
 	CHECK(link_is_up(p.client.l) && link_is_up(p.server.l));
