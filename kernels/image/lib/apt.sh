@@ -3,17 +3,15 @@
 
 APT_DIR=$CACHE/apt
 
-# host_mirror PATTERN: the first repository of the host whose address matches.
-host_mirror() {
-	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-		sed 's,/*$,,' | grep -E "$1" | head -n 1 || true
-}
-
+# mirror_find: the first repository of the host whose address ends like Debian's, and its
+# security updates; MIRROR stands for both where it is called as usual.
 mirror_find() {
-	MAIN=${MIRROR:-$(host_mirror '/debian$')}
+	local host
+	host=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sed 's,/*$,,' || true)
+	MAIN=${MIRROR:-$(grep -m 1 '/debian$' <<<"$host" || true)}
 	MAIN=${MAIN%/}
 	[ -n "$MAIN" ] || die "no Debian mirror in the host's apt settings: set MIRROR to one"
-	SECURITY=$(host_mirror '/debian-security$')
+	SECURITY=$(grep -m 1 '/debian-security$' <<<"$host" || true)
 	if [ -n "${MIRROR:-}" ] && [ "${MAIN%/debian}" != "$MAIN" ]; then
 		SECURITY=${MAIN}-security
 	fi
@@ -35,16 +33,15 @@ acquire_options() {
 	apt-config dump | grep -E '^Acquire::(https?|ftp|Check-|Max-|Retries|Force)[^ ]* "[^"]' || true
 }
 
-# apt_private TOOL ARGUMENT…: apt-get or apt-cache on that state.
-apt_private() {
-	local tool=$1
-	shift
-	"$tool" -o Dir::State="$APT_DIR" -o Dir::State::status="$APT_DIR/status" \
-		-o Dir::Etc::sourcelist="$APT_DIR/sources.list" -o Dir::Etc::sourceparts=/nonexistent \
-		-o Dir::Cache="$APT_DIR" -o APT::Architecture=amd64 -o Acquire::Languages=none \
-		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
-		-o APT::Update::Post-Invoke-Success::= -o APT::Install-Recommends=false "$@"
-}
+# For apt-get and apt-cache: only that state, and one source.
+APT_OPTIONS=(
+	-o "Dir::State=$APT_DIR" -o "Dir::State::status=$APT_DIR/status"
+	-o "Dir::Etc::sourcelist=$APT_DIR/sources.list" -o Dir::Etc::sourceparts=/nonexistent
+	-o "Dir::Cache=$APT_DIR" -o APT::Architecture=amd64 -o Acquire::Languages=none
+	-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+	-o APT::Update::Post-Invoke-Success::= -o APT::Install-Recommends=false
+	-o APT::Sandbox::User=root
+)
 
 # apt_refresh: once in a build, and only in one that must fetch something.
 apt_refresh() {
@@ -53,7 +50,7 @@ apt_refresh() {
 	mkdir -p "$APT_DIR/lists/partial" "$APT_DIR/archives/partial" "$CACHE/debs"
 	: >"$APT_DIR/status"
 	sources_print >"$APT_DIR/sources.list"
-	run_long "package lists" apt_private apt-get -o APT::Sandbox::User=root update
+	run_long "package lists" apt-get "${APT_OPTIONS[@]}" update
 	APT_FRESH=1
 }
 
@@ -62,7 +59,7 @@ apt_announce() {
 	local title=$1 uris
 	shift
 	apt_refresh
-	uris=$(apt_private apt-get install -y -qq --print-uris "$@") ||
+	uris=$(apt-get "${APT_OPTIONS[@]}" install -y -qq --print-uris "$@") ||
 		die "$title: apt finds no way to install its packages from $MAIN"
 	printf '%s\n' "$uris" | (
 		total=0 count=0
@@ -80,7 +77,7 @@ debootstrap_root() {
 	local title=$1 root=$2 variant=$3 packages=$4
 	shift 4
 	acquire_options >"$APT_DIR/acquire.conf"
-	run_long "$title" confined mmdebstrap --mode=root --variant="$variant" --architectures=amd64 \
+	run_long "$title" "${CONFINED[@]}" mmdebstrap --mode=root --variant="$variant" --architectures=amd64 \
 		--aptopt="$APT_DIR/acquire.conf" --aptopt='APT::Install-Recommends "false"' \
 		--aptopt='Acquire::Languages "none"' --aptopt='APT::Sandbox::User "root"' \
 		--skip=essential/unlink \

@@ -41,15 +41,16 @@ hash_files() {
 # Sixteen hex digits are plenty to tell a few cache entries apart and keep paths short.
 hash_text() { sha256sum | cut -c1-16; }
 
-# run_long TITLE CMD...: runs CMD with its output in a log; tells the elapsed
-# time every few seconds; on failure shows the log's end and keeps it.
+# run_long TITLE PROGRAM...: runs it with its output in a log; tells the elapsed time every
+# few seconds; on failure shows the log's end and keeps it. The program ends with this
+# script, however that ends, and does not hold the lock.
 run_long() {
 	local title=$1 log start=$SECONDS told=$SECONDS line last='' rc
 	shift
 	mkdir -p "$CACHE/log"
 	log=$CACHE/log/$(printf '%s' "$title" | tr -c 'a-z0-9' '-').log
 	say "$title: started"
-	coproc LONG { "$@" 2>&1 </dev/null; }
+	coproc LONG { exec setpriv --pdeathsig KILL -- "$@" 2>&1 </dev/null {LOCK_FD}>&-; }
 	local pid=$LONG_PID fd
 	exec {fd}<&"${LONG[0]}"
 	: >"$log"
@@ -99,6 +100,7 @@ entry_drop() {
 }
 
 # One build at a time; what a killed one left half-made goes away here.
+LOCK_FD=
 cache_lock() {
 	mkdir -p "$CACHE" || die "cannot make the cache directory $CACHE: set CARREL_CACHE to one that can be written"
 	exec {LOCK_FD}>"$CACHE/lock"
@@ -109,8 +111,5 @@ cache_lock() {
 	rm -rf --one-file-system "$CACHE"/*/.tmp.*
 }
 
-# confined CMD...: own mounts and processes; all of it ends with this script, however it ends.
-confined() {
-	setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child=KILL \
-		--mount-proc -- "$@" {LOCK_FD}>&-
-}
+# Before a command: own mounts and processes, all of which end with the command.
+CONFINED=(unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc --)

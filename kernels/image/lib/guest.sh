@@ -14,7 +14,7 @@ guest_key() {
 	  hash_files "$REPO" Makefile kernels "conf/templates/$TEMPLATE_NAME"; } | hash_text
 }
 
-in_build_chroot() { "$IMAGE_DIR/chroot" --build "$@" {LOCK_FD}>&-; }
+IN_BUILD_CHROOT=("$IMAGE_DIR/chroot" --build)
 
 # The package's file alone: its dependencies are tools for booting a real machine.
 kernel_build() {
@@ -23,24 +23,20 @@ kernel_build() {
 	KERNEL=$CACHE/kernel/$key
 	[ ! -d "$KERNEL" ] || return 0
 	apt_refresh
-	package=$(apt_private apt-cache depends "$KERNEL_PACKAGE" | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')
+	package=$(apt-cache "${APT_OPTIONS[@]}" depends "$KERNEL_PACKAGE" | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')
 	[ -n "$package" ] || die "the mirror $MAIN has no $KERNEL_PACKAGE"
-	say "guest kernel: $(($(apt_private apt-cache show "$package" | sed -n 's/^Size: //p' | head -n 1) / 1000000)) MB to fetch"
+	say "guest kernel: $(($(apt-cache "${APT_OPTIONS[@]}" show "$package" | sed -n 's/^Size: //p' | head -n 1) / 1000000)) MB to fetch"
 	entry_begin kernel
-	run_long "guest kernel, fetching" kernel_fetch "$package"
+	# apt checks the file against the signed lists, also one that is there already.
+	run_long "guest kernel, fetching" env -C "$CACHE/debs" apt-get "${APT_OPTIONS[@]}" download "$package"
 	dpkg-deb -x "$(kernel_file "$package")" "$ENTRY_TMP/deb"
-	run_long "guest kernel, unpacking" in_build_chroot --bind "$ENTRY_TMP:/entry" -- \
+	run_long "guest kernel, unpacking" "${IN_BUILD_CHROOT[@]}" --bind "$ENTRY_TMP:/entry" -- \
 		/src/kernels/image/kernel-unpack /entry
 	entry_publish kernel "$key"
 }
 
-# apt checks the file against the signed lists, also one that is there already.
-kernel_fetch() {
-	cd "$CACHE/debs" && apt_private apt-get -o APT::Sandbox::User=root download "$1"
-}
-
 kernel_file() {
-	apt_private apt-get --print-uris download "$1" | awk -v dir="$CACHE/debs" '{ print dir "/" $2 }'
+	apt-get "${APT_OPTIONS[@]}" --print-uris download "$1" | awk -v dir="$CACHE/debs" '{ print dir "/" $2 }'
 }
 
 # A source that is edited meanwhile would end up under the hash of what it was before.
@@ -49,7 +45,7 @@ guest_compile() {
 	GUEST_KEY=$(guest_key)
 	while [ "$GUEST_KEY" != "$before" ]; do
 		before=$GUEST_KEY
-		run_long "guest programs" in_build_chroot -- make --no-print-directory -j2 guest OUT=build/guest
+		run_long "guest programs" "${IN_BUILD_CHROOT[@]}" -- make --no-print-directory -j2 guest OUT=build/guest
 		GUEST_KEY=$(guest_key)
 	done
 }
@@ -83,7 +79,7 @@ guest_install() {
 	files_install "$IMAGE_DIR/files" "$root"
 	files_install "$TEMPLATE_DIR/files" "$root"
 	python_install "$root"
-	run_long "guest programs, installing" in_build_chroot --bind "$root:/guest" -- \
+	run_long "guest programs, installing" "${IN_BUILD_CHROOT[@]}" --bind "$root:/guest" -- \
 		sh -c 'strip --strip-debug /guest/usr/lib/carrel/carrel-*
 			find /guest/usr/lib -name "*.py" | xargs -r python3 -m compileall -q -s /guest'
 }

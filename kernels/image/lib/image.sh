@@ -15,7 +15,7 @@ image_build() {
 	key=$(image_key)
 	[ ! -d "$CACHE/images/$key" ] || return 0
 	entry_begin images
-	run_long "image, root file system" confined "$IMAGE_DIR/make-rootfs" \
+	run_long "image, root file system" "${CONFINED[@]}" "$IMAGE_DIR/make-rootfs" \
 		"$GUEST/root:$BASE_ROOT" "$ENTRY_TMP/rootfs.ext4"
 	scratch_make "$(jq -r '.limits.disk_mb // 1024' "$TEMPLATE_DIR/template.json")" "$ENTRY_TMP/scratch.ext4"
 	initrd_make "$ENTRY_TMP"
@@ -30,7 +30,7 @@ initrd_make() {
 	mkdir -p "$stage"
 	cp -r "$KERNEL/initrd/." "$stage/"
 	install -m 755 "$GUEST/init" "$stage/init"
-	in_build_chroot --bind "$out:/out" -- sh -c \
+	"${IN_BUILD_CHROOT[@]}" --bind "$out:/out" -- sh -c \
 		'cd /out/.initrd && find . | sort | cpio -o -H newc -R 0:0 --quiet >/out/initrd'
 	rm -r "$stage"
 }

@@ -67,6 +67,6 @@ base_build() {
 	packages_build
 	entry_begin base
 	run_long "base root, copying" cp -a --reflink=auto "$PACKAGES_ROOT" "$ENTRY_TMP/root"
-	run_long "base root, last steps" confined "$IMAGE_DIR/finish-base" "$ENTRY_TMP/root" "$TEMPLATE_DIR"
+	run_long "base root, last steps" "${CONFINED[@]}" "$IMAGE_DIR/finish-base" "$ENTRY_TMP/root" "$TEMPLATE_DIR"
 	entry_publish base "$key"
 }
