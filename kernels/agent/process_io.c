@@ -12,6 +12,7 @@
 enum { OOM_RECENT_MS = 3000 };
 
 static void pipe_event(uv_poll_t *poll, int status, int events);
+static void grace_over(uv_timer_t *timer);
 
 static void poll_free(uv_handle_t *handle)
 {
@@ -114,6 +115,7 @@ static bool output_read(struct process_pipe *pipe)
 	seq = channel_send(pipe->p->channel, pipe->kind == PROCESS_STDOUT ? 'O' : 'E', false, bytes, (size_t)n);
 	if (seq < 0)
 		log_line("%zd bytes of process %s are lost: %s", n, pipe->p->id, strerror((int)-seq));
+	pipe->p->grace_reads += pipe->p->ended;
 	return true;
 }
 
@@ -183,7 +185,9 @@ static void pipe_event(uv_poll_t *poll, int status, int events)
 		return input_write(p);
 	output_read(pipe);
 	output_poll(p);
-	if (p->ended && !output_open(p))
+	if (p->grace_reads >= PROCESS_GRACE_READS)
+		grace_over(&p->timer);
+	else if (p->ended && !output_open(p))
 		process_io_finish(p);
 }
 
@@ -316,7 +320,7 @@ static void grace_over(uv_timer_t *timer)
 	for (i = PROCESS_STDOUT; i < PROCESS_PIPES; i++)
 		while (p->grace_reads < PROCESS_GRACE_READS && !channel_full(p->channel) && p->pipe[i].fd >= 0 &&
 		       output_read(&p->pipe[i]))
-			p->grace_reads++;
+			;
 	if (output_open(p) && channel_full(p->channel) && p->grace_reads < PROCESS_GRACE_READS) {
 		uv_timer_start(timer, grace_over, PROCESS_PIPE_GRACE_MS, 0);
 		return;

@@ -8,7 +8,7 @@ struct tap {
 	struct client *c;
 	struct channel *channel;
 	uint8_t *bytes[128]; /* of each type */
-	size_t len[128];
+	size_t len[128], room[128];
 	unsigned frames[128];
 	uint64_t gap_bytes;
 	bool no_ack, seen;
@@ -24,7 +24,10 @@ static inline void tap_frame(struct channel *ch, uint8_t type, uint64_t seq, con
 	struct tap *t = arg;
 
 	CHECK(type < 128);
-	t->bytes[type] = realloc(t->bytes[type], t->len[type] + len + 1);
+	if (t->len[type] + len + 1 > t->room[type]) {
+		t->room[type] = 2 * (t->len[type] + len + 1);
+		t->bytes[type] = realloc(t->bytes[type], t->room[type]);
+	}
 	memcpy(t->bytes[type] + t->len[type], payload, len);
 	t->len[type] += len;
 	t->bytes[type][t->len[type]] = '\0';
@@ -82,7 +85,7 @@ static inline void tap_forget(struct tap *t, uint8_t type)
 {
 	free(t->bytes[type]);
 	t->bytes[type] = NULL;
-	t->len[type] = 0;
+	t->len[type] = t->room[type] = 0;
 	t->frames[type] = 0;
 }
 

@@ -181,6 +181,7 @@ static inline void answer_data(struct link_stream *st, const uint8_t *bytes, siz
 
 	a->body = realloc(a->body, a->len + len + 1);
 	memcpy(a->body + a->len, bytes, len);
+	a->body[a->len + len] = 0;
 	a->len += len;
 	link_consume(st, len);
 }

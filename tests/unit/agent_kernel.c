@@ -165,9 +165,9 @@ static void talk(struct view *v)
 	client_wait(&c, &v->replied);
 	client_wait(&c, &v->idle);
 	CHECK_STR(v->text, "Ada");
-	execute_whole(v, "flood 20000");
+	execute_whole(v, "flood 8000");
 	CHECK(v->in_order);
-	CHECK_INT(v->stream_bytes, 20000 * 1024);
+	CHECK_INT(v->stream_bytes, 8000 * 1024);
 }
 
 static void too_large(struct view *v)
@@ -270,7 +270,7 @@ static void cut(struct view *v, const char *path)
 {
 	int i;
 
-	execute(v, "flood 20000");
+	execute(v, "flood 8000");
 	for (i = 0; i < 5; i++) {
 		tap_wait(&v->tap, 'J');
 		client_disconnect(&c);
@@ -280,7 +280,7 @@ static void cut(struct view *v, const char *path)
 	client_wait(&c, &v->replied);
 	client_wait(&c, &v->idle);
 	CHECK(v->in_order);
-	CHECK_INT(v->stream_bytes + v->tap.gap_bytes, 20000 * 1024);
+	CHECK_INT(v->stream_bytes + v->tap.gap_bytes, 8000 * 1024);
 }
 
 static void killed_parent(struct view *v)
