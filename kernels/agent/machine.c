@@ -49,13 +49,23 @@ int machine_set_hostname(const char *name)
 	return err ? err : file_create("/etc/hostname", 0644, line, strlen(line));
 }
 
+/* In place, never longer than before: it works on a full file system as well. */
+static int line_write(const char *path, const char *line)
+{
+	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+
+	if (fd < 0)
+		return -errno;
+	return pwrite(fd, line, strlen(line), 0) == (ssize_t)strlen(line) ? 0 : -EIO;
+}
+
 /* The same file every time, so that the mount made before a snapshot still shows it. */
 static int bind_line(const char *run, const char *name, const char *value, const char *over)
 {
 	cleanup_free char *file = xasprintf("%s/%s", run, name);
 	cleanup_free char *line = xasprintf("%s\n", value);
 	char shown[128];
-	int err = file_create(file, 0444, line, strlen(line));
+	int err = line_write(file, line);
 
 	if (err)
 		return err;
