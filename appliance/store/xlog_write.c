@@ -162,7 +162,8 @@ int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_s
 	log->size += len;
 	log->last_seq = last_seq;
 	log->ended = end;
-	if (end)
+	/* An end without lines has nothing to hold back. */
+	if (end && len > 0)
 		log->held = len;
 	else
 		xlog_wake_locked(log);
