@@ -168,7 +168,8 @@ def test_executions(a, url):
     check_error(a.call("GET", x + "/outputs/1/full"), 404, "not_found")
     assert len(a.call("GET", url + "/executions")[1]["executions"]) == 1
     # A log without its end event gives a body without one: it failed, and shows it.
-    assert [e["type"] for e in lines(a, "POST", url + "/execute", {"code": "broken"})] == ["started"]
+    got = [e["type"] for e in lines(a, "POST", url + "/execute", {"code": "broken"})]
+    assert got == ["started"], got
 
 
 def test_live(a, url):
