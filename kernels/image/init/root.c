@@ -9,6 +9,8 @@
 #include "fail.h"
 
 #define NEWROOT "/newroot"
+/* The guest programs, unpacked from the initramfs: they lie over the image. */
+#define GUEST "/guest"
 
 void mount_or_fail(const char *type, const char *source, const char *target, unsigned long flags,
 		   const char *options)
@@ -33,7 +35,7 @@ static void overlay_mount(const char *root_disk, const char *scratch_disk)
 	directory_make("/scratch/upper");
 	directory_make("/scratch/work");
 	mount_or_fail("overlay", "overlay", NEWROOT, MS_NOATIME | MS_NODEV,
-		      "lowerdir=/lower,upperdir=/scratch/upper,workdir=/scratch/work,redirect_dir=on");
+		      "lowerdir=" GUEST ":/lower,upperdir=/scratch/upper,workdir=/scratch/work,redirect_dir=on");
 	/* The overlay keeps both; nothing inside shall reach around it. */
 	umount2("/lower", MNT_DETACH);
 	umount2("/scratch", MNT_DETACH);

@@ -1,4 +1,5 @@
-/* The guest's root: read-only image below, writable scratch disk above. */
+/* The guest's root: the read-only image, over it the guest programs that came
+ * with the initramfs, over both the writable scratch disk. */
 #ifndef CARREL_INIT_ROOT_H
 #define CARREL_INIT_ROOT_H
 
@@ -7,7 +8,7 @@
 void mount_or_fail(const char *type, const char *source, const char *target, unsigned long flags,
 		   const char *options);
 
-/* Builds the overlay of the two disks at /newroot and everything a Linux
+/* Builds the overlay at /newroot and everything a Linux
  * program expects below it (/proc, /sys with cgroup2, /dev with pts and shm,
  * /run), then makes it the root. Does not return on failure. */
 void root_switch(const char *root_disk, const char *scratch_disk);

@@ -3,7 +3,7 @@
 KERNEL_PACKAGE=linux-image-cloud-amd64
 
 kernel_key() {
-	{ echo "$KERNEL_PACKAGE"
+	{ echo "$KERNEL_PACKAGE vmlinux.sha256"
 	  hash_files "$IMAGE_DIR" kernel-unpack modules; } | hash_text
 }
 
@@ -32,6 +32,7 @@ kernel_build() {
 	dpkg-deb -x "$(kernel_file "$package")" "$ENTRY_TMP/deb"
 	run_long "guest kernel, unpacking" "${IN_BUILD_CHROOT[@]}" --bind "$ENTRY_TMP:/entry" -- \
 		/src/kernels/image/kernel-unpack /entry
+	file_sha256 "$ENTRY_TMP/vmlinux" >"$ENTRY_TMP/vmlinux.sha256"
 	entry_publish kernel "$key"
 }
 
@@ -81,7 +82,7 @@ guest_install() {
 	python_install "$root"
 	run_long "guest programs, installing" "${IN_BUILD_CHROOT[@]}" --bind "$root:/guest" -- \
 		sh -c 'strip --strip-debug /guest/usr/lib/carrel/carrel-*
-			find /guest/usr/lib -name "*.py" | xargs -r python3 -m compileall -q -s /guest'
+			find /guest/usr/lib -name "*.py" | xargs -r python3 -m compileall -q -s /guest --invalidation-mode unchecked-hash'
 }
 
 # files_install FROM ROOT: a tree laid over the root as it is, owned by root.
@@ -94,7 +95,7 @@ files_install() {
 # virtual environment, looks first.
 python_install() {
 	local dir
-	for dir in "$BASE_ROOT"/usr/lib/python3.[0-9]*; do
+	for dir in "$BASE"/root/usr/lib/python3.[0-9]*; do
 		[ -d "$dir" ] || continue
 		install -D -m 644 "$IMAGE_DIR/sitecustomize.py" "$1/usr/lib/$(basename "$dir")/sitecustomize.py"
 	done

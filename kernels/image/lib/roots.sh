@@ -28,7 +28,7 @@ base_key() {
 	{ packages_key
 	  jq -cS '.root' "$TEMPLATE_DIR/template.json"
 	  [ ! -d "$TEMPLATE_DIR/base" ] || hash_files "$TEMPLATE_DIR" base
-	  hash_files "$IMAGE_DIR" finish-base; } | hash_text
+	  hash_files "$IMAGE_DIR" finish-base make-rootfs; } | hash_text
 }
 
 chroot_build() {
@@ -58,15 +58,18 @@ packages_build() {
 }
 
 # Apart from the packages, which take minutes, so that a template's own steps can be
-# worked on.
+# worked on. Its file system is made once, with its hash: every image of this base has
+# the same one.
 base_build() {
 	local key
 	key=$(base_key)
-	BASE_ROOT=$CACHE/base/$key/root
-	[ ! -d "$BASE_ROOT" ] || return 0
+	BASE=$CACHE/base/$key
+	[ ! -d "$BASE" ] || return 0
 	packages_build
 	entry_begin base
 	run_long "base root, copying" cp -a --reflink=auto "$PACKAGES_ROOT" "$ENTRY_TMP/root"
 	run_long "base root, last steps" "${CONFINED[@]}" "$IMAGE_DIR/finish-base" "$ENTRY_TMP/root" "$TEMPLATE_DIR"
+	run_long "base root, file system" "$IMAGE_DIR/make-rootfs" "$ENTRY_TMP/root" "$ENTRY_TMP/rootfs.ext4"
+	file_sha256 "$ENTRY_TMP/rootfs.ext4" >"$ENTRY_TMP/rootfs.sha256"
 	entry_publish base "$key"
 }
