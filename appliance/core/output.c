@@ -98,7 +98,7 @@ int outputs_text(struct outputs *o, struct store_txn *t, struct events *e, const
 {
 	bool fits;
 
-	if (o->stream != stream) {
+	if (!o->stream || strcmp(o->stream, stream) != 0) {
 		text_finish(o, t, e);
 		if (!output_next(o))
 			return 0;

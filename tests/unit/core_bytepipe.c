@@ -26,6 +26,19 @@ static unsigned char byte_at(size_t i)
 	return (unsigned char)(i * 31 + i / 251);
 }
 
+static void nothing(struct hub_call *call)
+{
+	hub_call_end(call, 0);
+}
+
+/* What was posted before has run: the side on the stack may go. */
+static void barrier(struct hub *hub)
+{
+	struct hub_call call;
+
+	CHECK_INT(hub_call(hub, &call, nothing), 0);
+}
+
 /* --- hub to worker --- */
 
 static void feed(void *arg)
@@ -79,6 +92,7 @@ static void to_worker(struct hub *hub)
 	CHECK(bytepipe_fault(h.pipe, &f));
 	CHECK_STR(f.code, "late");
 	bytepipe_worker_close(h.pipe, NULL);
+	barrier(hub);
 }
 
 /* --- worker to hub --- */
@@ -90,6 +104,8 @@ static void drain(void *arg)
 	ssize_t n;
 	size_t i;
 
+	if (h->done)
+		return;
 	while ((n = bytepipe_hub_read(h->pipe, buf, sizeof(buf))) > 0) {
 		for (i = 0; i < (size_t)n; i++)
 			CHECK(buf[i] == byte_at(h->at + i));
@@ -98,6 +114,7 @@ static void drain(void *arg)
 	if (n == 0)
 		return;
 	CHECK_INT(n, -ENODATA);
+	h->done = true;
 	bytepipe_hub_close(h->pipe, NULL);
 	uv_sem_post(&h->over);
 }
@@ -127,6 +144,7 @@ static void to_hub(struct hub *hub)
 	}
 	bytepipe_worker_close(h.pipe, NULL);
 	uv_sem_wait(&h.over);
+	barrier(hub);
 	CHECK_INT(h.at, TOTAL);
 	uv_sem_destroy(&h.over);
 }
