@@ -110,9 +110,8 @@ class Kernel:
         shell.begin(code, bool(content.get("allow_stdin", True)))
         count = shell.execution_count
         error = self._run(code, store, silent)
-        if store and code.strip() and shell.execution_count != count + 1:
-            # IPython counts a cell twice, or not at all, that it cannot transform.
-            shell.execution_count = count + 1
+        if store and error:
+            self.count_failed(count)
         if error is None:
             expressions = content.get("user_expressions") or {}
             reply = {
@@ -125,6 +124,10 @@ class Kernel:
         shell.payload_manager.clear_payload()
         reply["execution_count"] = count
         return reply
+
+    def count_failed(self, count):
+        """IPython counts a cell that it cannot transform twice, or not at all."""
+        self.shell.execution_count = count + 1
 
     def _run(self, code, store, silent):
         """Run a cell; what it ended with, as the content of an error, or None."""

@@ -133,6 +133,19 @@ static void wait_for_reader(struct core *c)
 	}
 }
 
+/* An interrupt can end a cell before IPython has counted it. */
+static void count_failed(struct python *py, const struct request *r, int count)
+{
+	bool silent = request_bool(r, "silent", false);
+	PyObject *none;
+
+	if (silent || !request_bool(r, "store_history", true))
+		return;
+	none = PyObject_CallMethod(py->kernel, "count_failed", "i", count);
+	Py_XDECREF(none);
+	PyErr_Clear();
+}
+
 static json_t *python_execute(void *lang, struct core *c, const struct request *r)
 {
 	struct python *py = lang;
@@ -161,6 +174,8 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 	}
 	core_interruptible(c, false);
 	drop_signals();
+	if (json_object_get(reply, "ename"))
+		count_failed(py, r, count);
 	if (reply && !json_is_integer(json_object_get(reply, "execution_count")))
 		json_object_set_new(reply, "execution_count", json_integer(count));
 	py->state = PyEval_SaveThread();
