@@ -163,11 +163,24 @@ static void tell_writable(struct jupyter_socket *s)
 	s->j->ops->writable(s->j, s->ch, s->j->arg);
 }
 
-/* One turn. ZMQ_FD is edge-triggered: what is left must be remembered. */
+/* False when the socket may hold more than it was read this time. */
+static bool socket_turn(struct jupyter_socket *s)
+{
+	unsigned budget = JUPYTER_TURN_MAX;
+
+	while (budget && !s->j->closed && may_read(s) && receive(s))
+		budget--;
+	if (!s->j->closed && s->ch != WIRE_IOPUB)
+		tell_writable(s);
+	return budget > 0;
+}
+
+/* One turn. ZMQ_FD is edge-triggered: what is left must be remembered. Output
+ * goes before the reply that ends it, where both are there. */
 void jupyter_kick(struct jupyter *j)
 {
-	static const enum wire_channel order[] = { WIRE_CONTROL, WIRE_SHELL, WIRE_STDIN, WIRE_IOPUB };
-	unsigned budget = JUPYTER_TURN_MAX;
+	static const enum wire_channel order[] = { WIRE_CONTROL, WIRE_IOPUB, WIRE_SHELL, WIRE_STDIN };
+	bool empty = true;
 	size_t i;
 
 	if (j->closed || j->in_turn) {
@@ -176,18 +189,12 @@ void jupyter_kick(struct jupyter *j)
 	}
 	j->in_turn = true;
 	j->wanted = false;
-	for (i = 0; i < ARRAY_SIZE(order) && !j->closed; i++) {
-		struct jupyter_socket *s = &j->socket[order[i]];
-
-		while (budget && !j->closed && may_read(s) && receive(s))
-			budget--;
-		if (!j->closed && s->ch != WIRE_IOPUB)
-			tell_writable(s);
-	}
+	for (i = 0; i < ARRAY_SIZE(order) && !j->closed; i++)
+		empty &= socket_turn(&j->socket[order[i]]);
 	j->in_turn = false;
 	if (j->closed)
 		free_now(j);
-	else if (budget && !j->wanted)
+	else if (empty && !j->wanted)
 		uv_idle_stop(j->again);
 	else
 		uv_idle_start(j->again, turn_again);

@@ -53,7 +53,7 @@ enum {
 	/* Undroppable bytes kept while no host is attached before the kernel waits. */
 	KERNEL_DETACHED_MAX = 8 * 1024 * 1024,
 
-	/* Messages read from one kernel before others get their turn. */
+	/* Messages read from one socket of a kernel before others get their turn. */
 	JUPYTER_TURN_MAX = 64,
 	/* Messages libzmq reads ahead per socket, and the largest part of one:
 	 * together the most it can hold. Larger than CHANNEL_FRAME_MAX, so that
