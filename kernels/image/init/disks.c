@@ -69,7 +69,7 @@ static int64_t now_ms(void)
 static void wait_for_node(int watch, int64_t deadline, const char *label)
 {
 	char events[4096];
-	struct pollfd waited = {.fd = watch, .events = POLLIN};
+	struct pollfd waited = { .fd = watch, .events = POLLIN };
 	int64_t left = deadline - now_ms();
 
 	if (left <= 0)

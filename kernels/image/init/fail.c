@@ -15,7 +15,8 @@ void init_fail(int error, const char *format, ...)
 	vsnprintf(sentence, sizeof(sentence), format, args);
 	va_end(args);
 	if (error != 0)
-		dprintf(STDERR_FILENO, "carrel-init: %s: %s\n", sentence, strerror(error < 0 ? -error : error));
+		dprintf(STDERR_FILENO, "carrel-init: %s: %s\n", sentence,
+			strerror(error < 0 ? -error : error));
 	else
 		dprintf(STDERR_FILENO, "carrel-init: %s\n", sentence);
 	sync();

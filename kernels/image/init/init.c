@@ -44,7 +44,7 @@ static bool shell_wanted(void)
 
 static void program_become(const char *program)
 {
-	const char *const argv[] = {program, NULL};
+	const char *const argv[] = { program, NULL };
 	const char *const envp[] = {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=/root",

@@ -35,7 +35,8 @@ static void overlay_mount(const char *root_disk, const char *scratch_disk)
 	directory_make("/scratch/upper");
 	directory_make("/scratch/work");
 	mount_or_fail("overlay", "overlay", NEWROOT, MS_NOATIME | MS_NODEV,
-		      "lowerdir=" GUEST ":/lower,upperdir=/scratch/upper,workdir=/scratch/work,redirect_dir=on");
+		      "lowerdir=" GUEST
+		      ":/lower,upperdir=/scratch/upper,workdir=/scratch/work,redirect_dir=on");
 	/* The overlay keeps both; nothing inside shall reach around it. */
 	umount2("/lower", MNT_DETACH);
 	umount2("/scratch", MNT_DETACH);
@@ -67,10 +68,10 @@ static void device_links_make(void)
 		const char *target;
 		const char *name;
 	} links[] = {
-		{"/proc/self/fd", NEWROOT "/dev/fd"},
-		{"/proc/self/fd/0", NEWROOT "/dev/stdin"},
-		{"/proc/self/fd/1", NEWROOT "/dev/stdout"},
-		{"/proc/self/fd/2", NEWROOT "/dev/stderr"},
+		{ "/proc/self/fd", NEWROOT "/dev/fd" },
+		{ "/proc/self/fd/0", NEWROOT "/dev/stdin" },
+		{ "/proc/self/fd/1", NEWROOT "/dev/stdout" },
+		{ "/proc/self/fd/2", NEWROOT "/dev/stderr" },
 	};
 
 	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
