@@ -124,7 +124,8 @@ static void answer(struct control *ctl, const struct request *r, const char *typ
 static void serve_shutdown(struct control *ctl, const struct request *r)
 {
 	bool restart = request_bool(r, "restart", false);
-	const char *text = restart ? "{\"status\":\"ok\",\"restart\":true}" : "{\"status\":\"ok\",\"restart\":false}";
+	const char *text =
+		restart ? "{\"status\":\"ok\",\"restart\":true}" : "{\"status\":\"ok\",\"restart\":false}";
 
 	answer(ctl, r, "shutdown_reply", text);
 	iopub_put_json(&ctl->core->iopub, "shutdown_reply", r->parent, json_loads(text, 0, NULL), NULL);
@@ -194,12 +195,13 @@ static void send_out(struct control *ctl)
 		if (!o)
 			return;
 		if (o->type[0])
-			err = reply_send(ctl->sock, &ctl->signer, &ctl->core->session, o->idents, o->n_idents, o->type,
-					 o->parent, (struct slice){ o->text, o->len });
+			err = reply_send(ctl->sock, &ctl->signer, &ctl->core->session, o->idents, o->n_idents,
+					 o->type, o->parent, (struct slice){ o->text, o->len });
 		else
 			err = wire_rekey(&ctl->signer, o->text, o->len);
 		if (err)
-			log_line("control: %s failed: %s", o->type[0] ? o->type : "the new key", strerror(-err));
+			log_line("control: %s failed: %s", o->type[0] ? o->type : "the new key",
+				 strerror(-err));
 		out_free(o);
 	}
 }

@@ -52,8 +52,10 @@ static int bind_all(struct core *c, struct socks *s, char *why, size_t why_size)
 		enum channel channel;
 		int type;
 	} rows[] = {
-		{ &s->shell, CHANNEL_SHELL, ZMQ_ROUTER },  { &s->control, CHANNEL_CONTROL, ZMQ_ROUTER },
-		{ &s->stdin_sock, CHANNEL_STDIN, ZMQ_ROUTER }, { &s->iopub, CHANNEL_IOPUB, ZMQ_XPUB },
+		{ &s->shell, CHANNEL_SHELL, ZMQ_ROUTER },
+		{ &s->control, CHANNEL_CONTROL, ZMQ_ROUTER },
+		{ &s->stdin_sock, CHANNEL_STDIN, ZMQ_ROUTER },
+		{ &s->iopub, CHANNEL_IOPUB, ZMQ_XPUB },
 		{ &s->hb, CHANNEL_HB, ZMQ_ROUTER },
 	};
 	size_t i;
@@ -61,7 +63,8 @@ static int bind_all(struct core *c, struct socks *s, char *why, size_t why_size)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		*rows[i].sock = sock_bind(c->zctx, rows[i].type, c->conn.address[rows[i].channel]);
 		if (!*rows[i].sock)
-			return FAIL("cannot bind %s: %s", c->conn.address[rows[i].channel], zmq_strerror(errno));
+			return FAIL("cannot bind %s: %s", c->conn.address[rows[i].channel],
+				    zmq_strerror(errno));
 	}
 	return 0;
 }

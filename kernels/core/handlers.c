@@ -16,7 +16,8 @@ struct handler {
 
 static json_t *error_content(const char *ename, const char *evalue)
 {
-	return json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", ename, "evalue", evalue, "traceback");
+	return json_pack("{s:s, s:s, s:s, s:[]}", "status", "error", "ename", ename, "evalue", evalue,
+			 "traceback");
 }
 
 static json_t *with_count(struct core *c, json_t *content)
@@ -90,8 +91,8 @@ static json_t *handle_comm_open(struct core *c, struct request *r)
 	const char *id = json_string_value(json_object_get(r->content, "comm_id"));
 
 	if (id)
-		iopub_put_json(&c->iopub, "comm_close", r->parent, json_pack("{s:s, s:{}}", "comm_id", id, "data"),
-			       NULL);
+		iopub_put_json(&c->iopub, "comm_close", r->parent,
+			       json_pack("{s:s, s:{}}", "comm_id", id, "data"), NULL);
 	return NULL;
 }
 

@@ -28,8 +28,8 @@ int core_input_ask(struct core *c, const char *prompt, size_t len, bool password
 		return -ENOMEM;
 	drop_stale(c);
 	capture_drain(&c->capture);
-	err = reply_send(c->stdin_sock, &c->signer, &c->session, r->view.idents, r->view.n_idents, "input_request",
-			 r->parent, (struct slice){ text, strlen(text) });
+	err = reply_send(c->stdin_sock, &c->signer, &c->session, r->view.idents, r->view.n_idents,
+			 "input_request", r->parent, (struct slice){ text, strlen(text) });
 	free(text);
 	return err;
 }
@@ -76,7 +76,8 @@ int core_input_wait(struct core *c, json_t **ret_value)
 			return errno == EINTR ? -EINTR : -EIO;
 		if (items[1].revents) {
 			if (read(c->interrupt_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-				log_line("stdin: cannot read the interrupt's descriptor: %s", strerror(errno));
+				log_line("stdin: cannot read the interrupt's descriptor: %s",
+					 strerror(errno));
 			return -EINTR;
 		}
 	}

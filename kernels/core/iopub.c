@@ -92,7 +92,8 @@ int iopub_put(struct iopub *io, const char *type, struct parent *parent, char *c
 	return 0;
 }
 
-int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, json_t *content, json_t *metadata)
+int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, json_t *content,
+		   json_t *metadata)
 {
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
 	char *meta = metadata ? json_dumps(metadata, JSON_COMPACT) : NULL;
@@ -287,7 +288,8 @@ void iopub_stop(struct iopub *io, int timeout_ms)
 	wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
 	if (err) {
-		log_line("iopub: a subscriber does not read; %zu bytes of output were not delivered", io->queued);
+		log_line("iopub: a subscriber does not read; %zu bytes of output were not delivered",
+			 io->queued);
 		return;
 	}
 	pthread_join(io->thread, NULL);

@@ -44,12 +44,12 @@ struct iopub {
 	pthread_mutex_t lock;
 	pthread_cond_t room;
 	struct iopub_item *head, **tail;
-	size_t queued;     /* bytes */
-	bool sleeping;     /* in poll: needs wake_fd */
-	bool pacing;       /* reads the capture again soon */
-	bool expecting;    /* the beginning of a line is kept by capture */
-	bool sending;      /* head was taken and is not sent yet */
-	bool stopping;     /* leave once the queue is empty */
+	size_t queued;  /* bytes */
+	bool sleeping;  /* in poll: needs wake_fd */
+	bool pacing;    /* reads the capture again soon */
+	bool expecting; /* the beginning of a line is kept by capture */
+	bool sending;   /* head was taken and is not sent yet */
+	bool stopping;  /* leave once the queue is empty */
 };
 
 /* sock is bound by the caller and belongs to the thread from here on.
@@ -65,7 +65,8 @@ void iopub_stop(struct iopub *io, int timeout_ms);
 int iopub_put(struct iopub *io, const char *type, struct parent *parent, char *content, size_t len,
 	      char *metadata, struct iopub_buffer *buffers, size_t n_buffers);
 /* The same for a content that is JSON values; steals them. */
-int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, json_t *content, json_t *metadata);
+int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, json_t *content,
+		   json_t *metadata);
 /* Queue valid UTF-8 of a stream: 0 stdout, 1 stderr. At most IOPUB_TEXT_MAX bytes. -ENOMEM. */
 int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const char *text, size_t len);
 /* Text waits in the capture for the rest of its line: drain it after a while. */

@@ -35,10 +35,9 @@ static int write_all(int fd, const char *data, size_t n)
 	ssize_t done;
 
 	while (n > 0) {
-		Py_BEGIN_ALLOW_THREADS
-		done = write(fd, data, n);
-		Py_END_ALLOW_THREADS
-		if (done < 0 && errno != EINTR) {
+		Py_BEGIN_ALLOW_THREADS done = write(fd, data, n);
+		Py_END_ALLOW_THREADS if (done < 0 && errno != EINTR)
+		{
 			raise_errno();
 			return -1;
 		}
@@ -76,10 +75,8 @@ static int change_stream(int stream)
 	last_stream = stream;
 	if (!is_connected())
 		return write_line(other, "", 0);
-	Py_BEGIN_ALLOW_THREADS
-	core_flush(core);
-	Py_END_ALLOW_THREADS
-	return 0;
+	Py_BEGIN_ALLOW_THREADS core_flush(core);
+	Py_END_ALLOW_THREADS return 0;
 }
 
 static PyObject *write_to(int stream, PyObject *arg)
@@ -184,11 +181,8 @@ static int wait_room(void)
 	bool room = false;
 
 	while (!room) {
-		Py_BEGIN_ALLOW_THREADS
-		room = core_wait_room(core);
-		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals() < 0)
-			return -1;
+		Py_BEGIN_ALLOW_THREADS room = core_wait_room(core);
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return -1;
 	}
 	return 0;
 }
@@ -223,10 +217,8 @@ static PyObject *publish(PyObject *self, PyObject *args)
 		json_decref(meta);
 		return NULL;
 	}
-	Py_BEGIN_ALLOW_THREADS
-	err = core_publish(core, type, j, meta, buffers, n);
-	Py_END_ALLOW_THREADS
-	return err ? PyErr_NoMemory() : Py_NewRef(Py_True);
+	Py_BEGIN_ALLOW_THREADS err = core_publish(core, type, j, meta, buffers, n);
+	Py_END_ALLOW_THREADS return err ? PyErr_NoMemory() : Py_NewRef(Py_True);
 }
 
 /* input(prompt, password) -> what the client answered */
@@ -249,10 +241,9 @@ static PyObject *input(PyObject *self, PyObject *args)
 	err = core_input_ask(core, PyBytes_AS_STRING(prompt), (size_t)PyBytes_GET_SIZE(prompt), password);
 	Py_DECREF(prompt);
 	while (!err) {
-		Py_BEGIN_ALLOW_THREADS
-		err = core_input_wait(core, &answer);
-		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals() < 0) {
+		Py_BEGIN_ALLOW_THREADS err = core_input_wait(core, &answer);
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0)
+		{
 			json_decref(answer);
 			return NULL;
 		}
@@ -298,8 +289,7 @@ static PyObject *leave(PyObject *self, PyObject *none)
 	(void)none;
 	if (is_connected()) {
 		core = NULL;
-		Py_BEGIN_ALLOW_THREADS
-		core_finish(c);
+		Py_BEGIN_ALLOW_THREADS core_finish(c);
 		Py_END_ALLOW_THREADS
 	}
 	Py_RETURN_NONE;
@@ -344,7 +334,8 @@ static PyMethodDef methods[] = {
 };
 
 static struct PyModuleDef module = {
-	PyModuleDef_HEAD_INIT, .m_name = "_carrel", .m_doc = "The kernel's core.", .m_size = -1, .m_methods = methods,
+	PyModuleDef_HEAD_INIT, .m_name = "_carrel",  .m_doc = "The kernel's core.",
+	.m_size = -1,          .m_methods = methods,
 };
 
 PyMODINIT_FUNC bridge_init_module(void)

@@ -104,7 +104,8 @@ int embed_start(struct python *py, bool prepared, char *why, size_t why_size)
 	if (err)
 		return err;
 	module = import_kernel(dir);
-	py->kernel = module ? PyObject_CallMethod(module, "create", "O", prepared ? Py_True : Py_False) : NULL;
+	py->kernel =
+		module ? PyObject_CallMethod(module, "create", "O", prepared ? Py_True : Py_False) : NULL;
 	Py_XDECREF(module);
 	if (py->kernel)
 		return 0;

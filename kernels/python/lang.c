@@ -70,16 +70,21 @@ static int current_count(struct python *py)
 	return (int)v;
 }
 
+static const char *class_name(PyObject *e)
+{
+	const char *name = e ? Py_TYPE(e)->tp_name : "Error";
+	const char *dot = strrchr(name, '.');
+
+	return dot ? dot + 1 : name;
+}
+
 /* The exception that is set becomes the content of a reply: it left the code
  * around the user's code, as an interrupt can at any point. */
 static json_t *error_from_exception(void)
 {
 	PyObject *e = take_exception();
-	json_t *content = json_pack("{s:s, s:s, s:o, s:[]}", "status", "error", "ename",
-				    e ? strrchr(Py_TYPE(e)->tp_name, '.') ? strrchr(Py_TYPE(e)->tp_name, '.') + 1 :
-									    Py_TYPE(e)->tp_name :
-					"Error",
-				    "evalue", text_of(e), "traceback");
+	json_t *content = json_pack("{s:s, s:s, s:o, s:[]}", "status", "error", "ename", class_name(e), "evalue",
+				    text_of(e), "traceback");
 
 	Py_XDECREF(e);
 	return content;
@@ -108,9 +113,9 @@ static void publish_input(struct core *c, const struct request *r, int count)
 
 static void publish_error(struct core *c, const json_t *reply)
 {
-	json_t *content = json_pack("{s:O, s:O, s:O}", "ename", json_object_get(reply, "ename"), "evalue",
-				    json_object_get(reply, "evalue"), "traceback",
-				    json_object_get(reply, "traceback"));
+	json_t *content =
+		json_pack("{s:O, s:O, s:O}", "ename", json_object_get(reply, "ename"), "evalue",
+			  json_object_get(reply, "evalue"), "traceback", json_object_get(reply, "traceback"));
 
 	if (content)
 		core_publish(c, "error", content, NULL, NULL, 0);
@@ -123,10 +128,9 @@ static void wait_for_reader(struct core *c)
 	bool room = false;
 
 	while (!room) {
-		Py_BEGIN_ALLOW_THREADS
-		room = core_wait_room(c);
-		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals() < 0) {
+		Py_BEGIN_ALLOW_THREADS room = core_wait_room(c);
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0)
+		{
 			PyErr_Clear();
 			return;
 		}
@@ -153,9 +157,9 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 	int count;
 
 	if (!json_is_string(json_object_get(r->content, "code")))
-		return json_pack("{s:s, s:s, s:s, s:[], s:i}", "status", "error", "ename", "BadRequest", "evalue",
-				 "an execute_request needs \"code\", a string", "traceback", "execution_count",
-				 c->execution_count);
+		return json_pack("{s:s, s:s, s:s, s:[], s:i}", "status", "error", "ename", "BadRequest",
+				 "evalue", "an execute_request needs \"code\", a string", "traceback",
+				 "execution_count", c->execution_count);
 	PyEval_RestoreThread(py->state);
 	drop_signals();
 	count = current_count(py);

@@ -18,7 +18,8 @@ static int usage(void)
 {
 	fputs("usage: carrel-python -f CONNECTION_FILE | --parent\n"
 	      "  -f        serve one kernel on the addresses of the connection file\n"
-	      "  --parent  import and warm up everything, then fork a kernel for each request on descriptor 3\n",
+	      "  --parent  import and warm up everything, then fork a kernel for each request on descriptor "
+	      "3\n",
 	      stderr);
 	return 2;
 }

@@ -275,7 +275,8 @@ static int become_parent(void)
 	err = go_home();
 	if (err)
 		return err;
-	if (setgroups(0, NULL) || setresgid(PARENT_GID, PARENT_GID, PARENT_GID) || setresuid(0, PARENT_UID, 0))
+	if (setgroups(0, NULL) || setresgid(PARENT_GID, PARENT_GID, PARENT_GID) ||
+	    setresuid(0, PARENT_UID, 0))
 		return -errno;
 	return 0;
 }

@@ -111,7 +111,8 @@ static int put_member(json_t *j, PyObject *key, PyObject *value, int depth)
 	int err = -1;
 
 	if (v) {
-		err = json_object_setn_new_nocheck(j, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), v);
+		err = json_object_setn_new_nocheck(j, PyBytes_AS_STRING(bytes),
+						   (size_t)PyBytes_GET_SIZE(bytes), v);
 		if (err)
 			PyErr_NoMemory();
 	}
@@ -200,7 +201,8 @@ static json_t *from(PyObject *o, int depth)
 	if (PyBytes_Check(o))
 		return from_bytes((const unsigned char *)PyBytes_AS_STRING(o), (size_t)PyBytes_GET_SIZE(o));
 	if (PyByteArray_Check(o))
-		return from_bytes((const unsigned char *)PyByteArray_AS_STRING(o), (size_t)PyByteArray_GET_SIZE(o));
+		return from_bytes((const unsigned char *)PyByteArray_AS_STRING(o),
+				  (size_t)PyByteArray_GET_SIZE(o));
 	if (depth == 0)
 		return from_str_of(o);
 	if (PyDict_Check(o) || (PyMapping_Check(o) && PyObject_HasAttrString(o, "items") && !PyType_Check(o)))
@@ -222,7 +224,8 @@ static PyObject *to_dict(const json_t *j)
 	int err = 0;
 
 	while (dict && iter && !err) {
-		key = PyUnicode_DecodeUTF8(json_object_iter_key(iter), (Py_ssize_t)json_object_iter_key_len(iter), NULL);
+		key = PyUnicode_DecodeUTF8(json_object_iter_key(iter),
+					   (Py_ssize_t)json_object_iter_key_len(iter), NULL);
 		value = key ? pyjson_to(json_object_iter_value(iter)) : NULL;
 		err = value ? PyDict_SetItem(dict, key, value) : -1;
 		Py_XDECREF(key);

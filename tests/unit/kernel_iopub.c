@@ -67,7 +67,8 @@ static void expect_status(const char *state)
 
 	CHECK_STR(next_type(), "status");
 	snprintf(want, sizeof(want), "{\"execution_state\":\"%s\"}", state);
-	CHECK(view.part[WIRE_CONTENT].len == strlen(want) && !memcmp(view.part[WIRE_CONTENT].data, want, strlen(want)));
+	CHECK(view.part[WIRE_CONTENT].len == strlen(want) &&
+	      !memcmp(view.part[WIRE_CONTENT].data, want, strlen(want)));
 }
 
 static void set_up(void)
@@ -136,10 +137,12 @@ static void test_order(void)
 	/* A character cut by the end of a cell ends there. */
 	put("\xe4\xbd");
 	capture_set_parent(&capture, b, false);
-	put("\xa0" "b\n");
+	put("\xa0"
+	    "b\n");
 	capture_drain(&capture);
 	expect_text("stdout", "\xef\xbf\xbd");
-	expect_text("stdout", "\xef\xbf\xbd" "b\n");
+	expect_text("stdout", "\xef\xbf\xbd"
+			      "b\n");
 	CHECK(!memcmp(view.part[WIRE_PARENT].data, "{\"id\":\"b\"}", 10));
 	/* Nobody drains: the thread does. */
 	put("alone\n");

@@ -22,7 +22,9 @@ static const struct sample samples[] = {
 	{ "\xc3", FFFD },
 	{ "\xc3(", FFFD "(" },
 	{ "\xe4\xbd", FFFD },
-	{ "\xe4\xbd" "a", FFFD "a" },
+	{ "\xe4\xbd"
+	  "a",
+	  FFFD "a" },
 	{ "\xe4\xe4\xbd\xa0", FFFD "\xe4\xbd\xa0" },
 	{ "\xf0\x9f\x98", FFFD },
 	{ "\xf0\x9f\xf0\x9f\x98\x80", FFFD "\xf0\x9f\x98\x80" },
@@ -31,7 +33,9 @@ static const struct sample samples[] = {
 	{ "\xed\xa0\x80", FFFD FFFD FFFD },
 	{ "\xf4\x90\x80\x80", FFFD FFFD FFFD FFFD },
 	{ "\xf5\x80", FFFD FFFD },
-	{ "\x80" "a\xbf", FFFD "a" FFFD },
+	{ "\x80"
+	  "a\xbf",
+	  FFFD "a" FFFD },
 	{ "\xef\xbf\xbd\xef\xbf\xbf", FFFD "\xef\xbf\xbf" },
 };
 

@@ -7,10 +7,16 @@
 #include "core/wire.h"
 #include "tests/unit/check.h"
 
-#define SLICE(s) { s, sizeof(s) - 1 }
+#define SLICE(s)                 \
+	{                        \
+		s, sizeof(s) - 1 \
+	}
 
 static const struct slice parts[WIRE_PARTS] = {
-	SLICE("{\"msg_type\":\"execute_request\"}"), SLICE("{}"), SLICE("{}"), SLICE("{\"code\":\"1\"}"),
+	SLICE("{\"msg_type\":\"execute_request\"}"),
+	SLICE("{}"),
+	SLICE("{}"),
+	SLICE("{\"code\":\"1\"}"),
 };
 
 static struct wire_signer signer(const char *key)
@@ -24,7 +30,8 @@ static struct wire_signer signer(const char *key)
 /* RFC 4231, test case 2: the digest is HMAC-SHA256, whatever computes it. */
 static void test_digest(void)
 {
-	const struct slice data[WIRE_PARTS] = { SLICE("what do ya "), SLICE("want "), SLICE("for "), SLICE("nothing?") };
+	const struct slice data[WIRE_PARTS] = { SLICE("what do ya "), SLICE("want "), SLICE("for "),
+						SLICE("nothing?") };
 	struct wire_signer s = signer("Jefe");
 	struct wire_packed p;
 
@@ -156,15 +163,16 @@ static void test_repaired(void)
 {
 	struct request *r;
 
-#define CODE(in, out)                                                                                                  \
-	do {                                                                                                           \
-		CHECK_INT(parse(HEADER, "{\"code\":\"" in "\"}", &r), 0);          \
-		CHECK_STR(r->malformed, "");                                                                           \
-		CHECK_STR(code_of(r), out);                                                                            \
-		request_free(r);                                                                                       \
+#define CODE(in, out)                                                     \
+	do {                                                              \
+		CHECK_INT(parse(HEADER, "{\"code\":\"" in "\"}", &r), 0); \
+		CHECK_STR(r->malformed, "");                              \
+		CHECK_STR(code_of(r), out);                               \
+		request_free(r);                                          \
 	} while (0)
 
-	CODE("a\\ud83db", "a\xef\xbf\xbd" "b");
+	CODE("a\\ud83db", "a\xef\xbf\xbd"
+			  "b");
 	CODE("\\ud83d\\ude00 \\udcc3", "\xf0\x9f\x98\x80 \xef\xbf\xbd");
 	CODE("\\\\ud83d\\ud83d", "\\ud83d\xef\xbf\xbd");
 	CODE("\\ud83d", "\xef\xbf\xbd");
