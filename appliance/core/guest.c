@@ -27,6 +27,7 @@ static void on_up(struct link *l, void *arg)
 
 	(void)l;
 	g->down_since = 0;
+	g->up_since = mono_ms();
 	hub_timer_stop(g->health);
 	g->ops.up(g, g->arg);
 }
@@ -42,7 +43,11 @@ static void on_down(struct link *l, const char *why, void *arg)
 	if (!g->down_since)
 		g->down_since = mono_ms();
 	hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
-	/* on_lost() takes it back where the transport was the reason. */
+	/* A session that held for a while was no attack, and on_lost() takes back
+	 * what the transport was the reason of. */
+	if (g->up_since && mono_ms() - g->up_since > GUEST_STEADY_MS)
+		g->breaks = 0;
+	g->up_since = 0;
 	if (++g->breaks > GUEST_BREAKS_MAX)
 		guest_break(g, "protocol-error",
 			    "The sandbox's agent broke the link's protocol again and again.");

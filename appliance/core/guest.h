@@ -24,6 +24,7 @@ enum {
 	GUEST_DOWN_MAX_MS = 120 * 1000,
 	/* Sessions that a peer may break before it counts as hostile. */
 	GUEST_BREAKS_MAX = 8,
+	GUEST_STEADY_MS = 60 * 1000, /* one that lasted so long clears those before it */
 	/* Values in one JSON answer: 32 kernels or 1000 directory entries of six members, with room. */
 	GUEST_VALUES_MAX = 64 * 1024,
 	GUEST_DEPTH_MAX = 16,

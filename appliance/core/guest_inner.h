@@ -13,7 +13,7 @@ struct guest {
 	struct link *link;
 	struct link_uv *uv;
 	struct hub_timer *health, *retry;
-	int64_t connect_since, down_since; /* monotonic ms; down_since 0: up */
+	int64_t connect_since, down_since, up_since; /* monotonic ms; down_since 0: up */
 	unsigned breaks;
 	bool paused, broken, freeing;
 };

@@ -286,24 +286,50 @@ void snapshot_drop(struct snapshot *s)
 	disk_remove_dir(s->path);
 }
 
-void snapshot_sweep(const char *snapshots_dir)
+/* Nobody works on it: its maker was killed. */
+static void sweep_unfinished(const char *path)
+{
+	int lock = dir_lock(path);
+
+	if (lock < 0)
+		return;
+	disk_remove_dir(path);
+	close(lock);
+}
+
+/* Its image was removed from the cache: nobody can start anything from it again.
+ * Who has it open keeps it until it is done. */
+static void sweep_outdated(const char *path, const char *images_dir)
+{
+	char name[SNAPSHOT_PATH_MAX + 32], image[SNAPSHOT_PATH_MAX];
+	json_t *manifest;
+	const char *hash;
+
+	snprintf(name, sizeof(name), "%s/manifest.json", path);
+	manifest = json_load_file(name, 0, NULL);
+	hash = json_string_value(json_object_get(manifest, "image"));
+	if (hash && !strchr(hash, '/')) {
+		snprintf(image, sizeof(image), "%s/%s", images_dir, hash);
+		if (access(image, F_OK) < 0 && errno == ENOENT)
+			disk_remove_dir(path);
+	}
+	json_decref(manifest);
+}
+
+void snapshot_sweep(const char *snapshots_dir, const char *images_dir)
 {
 	DIR *dir = opendir(snapshots_dir);
 	char path[SNAPSHOT_PATH_MAX];
 	struct dirent *entry;
-	int lock;
 
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) != NULL) {
-		if (strncmp(entry->d_name, tmp_prefix, sizeof(tmp_prefix) - 1) != 0)
-			continue;
 		snprintf(path, sizeof(path), "%s/%s", snapshots_dir, entry->d_name);
-		lock = dir_lock(path);
-		if (lock < 0)
-			continue;
-		disk_remove_dir(path);
-		close(lock);
+		if (strncmp(entry->d_name, tmp_prefix, sizeof(tmp_prefix) - 1) == 0)
+			sweep_unfinished(path);
+		else if (entry->d_name[0] != '.')
+			sweep_outdated(path, images_dir);
 	}
 	closedir(dir);
 }

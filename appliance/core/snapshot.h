@@ -46,8 +46,8 @@ int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint,
 		  struct fault *f);
 /* Gives up: files and directory go. */
 void snapshot_drop(struct snapshot *s);
-/* Temporary directories that a crash left, and nobody works on, in $CARREL_CACHE/snapshots. */
-void snapshot_sweep(const char *snapshots_dir);
+/* Removes what a crash left half made and nobody works on, and snapshots whose image is gone. */
+void snapshot_sweep(const char *snapshots_dir, const char *images_dir);
 
 /* A scratch disk at path: copied from from_fd, or formatted when from_fd < 0. ret_fd read-write. */
 int scratch_make(const char *path, int from_fd, unsigned disk_mb, int *ret_fd, struct fault *f);

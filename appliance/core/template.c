@@ -23,6 +23,7 @@ static const unsigned disk_classes[] = { 1024, 4096, 16384 };
 int template_set_new(struct core *c, struct template_set **ret, struct fault *f)
 {
 	struct template_set *ts = calloc(1, sizeof(*ts));
+	char images[SNAPSHOT_PATH_MAX];
 	int err;
 
 	if (!ts)
@@ -30,7 +31,8 @@ int template_set_new(struct core *c, struct template_set **ret, struct fault *f)
 	ts->core = c;
 	snprintf(ts->dir, sizeof(ts->dir), "%s/snapshots", c->settings->cache);
 	mkdir(ts->dir, 0700);
-	snapshot_sweep(ts->dir);
+	snprintf(images, sizeof(images), "%s/images", c->settings->cache);
+	snapshot_sweep(ts->dir, images);
 	err = engine_fingerprint(engine_ops_of(c->engine), ts->fingerprint, sizeof(ts->fingerprint));
 	if (err < 0) {
 		free(ts);
