@@ -100,7 +100,7 @@ $(OUT)/obj/%.o: %.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -c -o $@ $<
 
 # Guest programs: run inside the build chroot (kernels/image/build does that).
-GUEST_CFLAGS := $(shell python3-config --includes 2>/dev/null)
+GUEST_CFLAGS := $(shell $(PYTHON)-config --includes 2>/dev/null)
 guest: $(OUT)/carrel-agent $(OUT)/carrel-python $(OUT)/carrel-init ## (inside the build chroot) the guest programs
 $(OUT)/carrel-agent: $(call objs,kernels/agent $(LINK_DIRS))
 	@echo "  LINK  $@"
@@ -108,7 +108,7 @@ $(OUT)/carrel-agent: $(call objs,kernels/agent $(LINK_DIRS))
 $(OUT)/carrel-python: CPPFLAGS += $(GUEST_CFLAGS)
 $(OUT)/carrel-python: $(call objs,kernels/core kernels/python)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) -rdynamic -pthread -o $@ $^ $$(python3-config --ldflags --embed) -ljansson -lzmq -lcrypto
+	$(Q)$(CC) $(LDFLAGS) -rdynamic -pthread -o $@ $^ $$($(PYTHON)-config --ldflags --embed) -ljansson -lzmq -lcrypto
 $(OUT)/carrel-init: $(call objs,kernels/image/init)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
