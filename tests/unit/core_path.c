@@ -1,0 +1,529 @@
+/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* The whole core on a scripted agent: snapshot, clone, executions and every way
+ * they end, the queue, hostile agents, admission, deadlines, restart. */
+#include <poll.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "appliance/core/core.h"
+#include "core_fake.h"
+#include "store_setup.h"
+
+static struct setup u;
+static struct settings settings;
+static struct core *core;
+
+/* --- the stage --- */
+
+static void file_make(const char *dir, const char *name, const char *text, off_t size)
+{
+	char path[600];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	CHECK(fd >= 0);
+	CHECK_INT(write(fd, text, strlen(text)), strlen(text));
+	if (size)
+		CHECK_INT(ftruncate(fd, size), 0);
+	close(fd);
+}
+
+static void dir_make(const char *fmt)
+{
+	char path[600];
+
+	snprintf(path, sizeof(path), "%s/%s", u.dir, fmt);
+	CHECK_INT(mkdir(path, 0700), 0);
+}
+
+static void stage(void)
+{
+	setup_begin(&u);
+	/* The setup's own sandbox row is one that did not outlive anything. */
+	dir_make("run");
+	dir_make("image");
+	dir_make("cache");
+	dir_make("cache/snapshots");
+	dir_make("cache/images");
+	dir_make("cache/images/hash1");
+	settings = (struct settings){ .engine = "auto", .template_name = "python", .memory_mb = 6000,
+				      .sandboxes_per_owner = 4 };
+	snprintf(settings.state, sizeof(settings.state), "%s", u.dir);
+	snprintf(settings.run, sizeof(settings.run), "%s/run", u.dir);
+	snprintf(settings.cache, sizeof(settings.cache), "%s/cache", u.dir);
+	snprintf(settings.image, sizeof(settings.image), "%s/image", u.dir);
+	file_make(settings.image, "manifest.json", "{\"hash\":\"hash1\",\"template\":\"python\",\"built_at\":\"now\"}", 0);
+	file_make(settings.image, "template.json", "{\"limits\":{\"memory_mb\":512}}", 0);
+	file_make(settings.image, "rootfs.ext4", "root", 0);
+	file_make(settings.image, "scratch.ext4", "scratch", (off_t)1024 << 20);
+	file_make(settings.image, "vmlinux", "kernel", 0);
+	file_make(settings.image, "initrd", "initrd", 0);
+}
+
+static void core_begin(void)
+{
+	struct fault f;
+	char why[320];
+
+	if (core_start(&settings, u.store, &core, &f) < 0) {
+		fprintf(stderr, "%s\n", f.message);
+		exit(1);
+	}
+	while (!core_ready(core, why, sizeof(why)))
+		usleep(2000);
+}
+
+/* --- verbs --- */
+
+static int create_as(const char *owner, unsigned timeout_s, json_t **ret, struct fault *f)
+{
+	json_t *none = json_object();
+	struct sandbox_spec spec = { .template_name = "python", .engine = "auto", .timeout_s = timeout_s,
+				     .memory_mb = 512, .disk_mb = 1024, .cpus = 1, .env = none, .metadata = none };
+	int err = core_sandbox_create(core, owner, &spec, ret, f);
+
+	json_decref(none);
+	return err;
+}
+
+static void create(char id[STORE_ID_MAX], const char *started)
+{
+	struct fault f = { 0 };
+	json_t *sandbox;
+	int err = create_as(u.owner, 300, &sandbox, &f);
+
+	if (err)
+		fprintf(stderr, "create: %s\n", f.message);
+	CHECK_INT(err, 0);
+	CHECK_STR(text_of(sandbox, "state"), "running");
+	CHECK_STR(text_of(sandbox, "started"), started);
+	snprintf(id, STORE_ID_MAX, "%s", text_of(sandbox, "id"));
+	json_decref(sandbox);
+}
+
+static void delete(const char *id)
+{
+	struct fault f;
+
+	CHECK_INT(core_sandbox_delete(core, u.owner, id, &f), 0);
+}
+
+struct run {
+	char id[STORE_ID_MAX];
+	struct xlog *log;
+};
+
+static int execute(const char *sandbox, const char *code, unsigned timeout_s, json_t *env, struct run *ret,
+		   struct fault *f)
+{
+	struct execute_spec spec = { .code = code, .timeout_s = timeout_s, .env = env };
+
+	return core_execute(core, u.owner, sandbox, &spec, ret->id, &ret->log, f);
+}
+
+static struct run start(const char *sandbox, const char *code, unsigned timeout_s)
+{
+	struct fault f = { 0 };
+	struct run r;
+	int err = execute(sandbox, code, timeout_s, NULL, &r, &f);
+
+	if (err)
+		fprintf(stderr, "execute: %s\n", f.message);
+	CHECK_INT(err, 0);
+	return r;
+}
+
+/* All events until the end. */
+static json_t *events_of(struct run *r)
+{
+	char *buf = malloc(XLOG_LINE_MAX + 1), *line, *end;
+	json_t *events = json_array();
+	struct xlog_reader *reader;
+	ssize_t n;
+
+	CHECK_INT(xlog_reader_new(r->log, 0, &reader), 0);
+	while ((n = xlog_reader_read(reader, buf, XLOG_LINE_MAX + 1)) != -ENODATA) {
+		struct pollfd p = { .fd = xlog_reader_fd(reader), .events = POLLIN };
+
+		CHECK(n >= 0);
+		if (n == 0)
+			CHECK(poll(&p, 1, 30000) == 1);
+		for (line = buf; line < buf + n; line = end + 1) {
+			end = memchr(line, '\n', (size_t)(buf + n - line));
+			json_array_append_new(events, json_loadb(line, (size_t)(end - line), 0, NULL));
+		}
+	}
+	xlog_reader_free(reader);
+	xlog_unref(r->log);
+	free(buf);
+	return events;
+}
+
+static json_t *event(json_t *events, const char *type)
+{
+	json_t *each;
+	size_t i;
+
+	json_array_foreach(events, i, each) {
+		CHECK_INT(json_integer_value(json_object_get(each, "seq")), i + 1);
+		if (strcmp(text_of(each, "type"), type) == 0)
+			return each;
+	}
+	return NULL;
+}
+
+/* The end, which is the last event and the only one of its kind; and its row agrees. */
+static json_t *end_of(struct run *r, json_t *events)
+{
+	json_t *end = event(events, "end"), *row;
+
+	CHECK(end && json_array_get(events, json_array_size(events) - 1) == end);
+	CHECK_INT(store_execution_get(u.store, u.owner, r->id, &row), 0);
+	CHECK_STR(text_of(row, "status"), text_of(end, "status"));
+	CHECK(text_of(row, "ended_at"));
+	json_decref(row);
+	return end;
+}
+
+static void expect(const char *sandbox, const char *code, unsigned timeout_s, const char *status, const char *type)
+{
+	struct run r = start(sandbox, code, timeout_s);
+	json_t *events = events_of(&r);
+
+	CHECK_STR(text_of(end_of(&r, events), "status"), status);
+	if (type)
+		CHECK(event(events, type));
+	json_decref(events);
+}
+
+static void wait_started(struct run *r)
+{
+	char *buf = malloc(XLOG_LINE_MAX + 1);
+	struct xlog_reader *reader;
+	ssize_t n;
+
+	CHECK_INT(xlog_reader_new(r->log, 0, &reader), 0);
+	for (;;) {
+		struct pollfd p = { .fd = xlog_reader_fd(reader), .events = POLLIN };
+
+		n = xlog_reader_read(reader, buf, XLOG_LINE_MAX + 1);
+		if (n > 0 && (buf[n - 1] = '\0', strstr(buf, "\"started\"")))
+			break;
+		CHECK(n >= 0 && poll(&p, 1, 30000) == 1);
+	}
+	xlog_reader_free(reader);
+	free(buf);
+}
+
+static void sandbox_ended(const char *id, const char *reason)
+{
+	json_t *row;
+	int tries;
+
+	for (tries = 0; tries < 5000; tries++) {
+		CHECK_INT(store_sandbox_get(u.store, u.owner, id, &row), 0);
+		if (strcmp(text_of(row, "state"), "ended") == 0)
+			break;
+		json_decref(row);
+		usleep(2000);
+	}
+	CHECK(tries < 5000);
+	CHECK_STR(text_of(row, "end_reason"), reason);
+	json_decref(row);
+}
+
+/* --- cases --- */
+
+static void plain(const char *id)
+{
+	struct run r = start(id, "print hello", 0);
+	json_t *events = events_of(&r), *row;
+
+	CHECK_INT(json_array_size(events), 3);
+	CHECK_STR(text_of(event(events, "started"), "execution_id"), r.id);
+	CHECK_STR(text_of(event(events, "stdout"), "text"), "hello");
+	CHECK_STR(text_of(end_of(&r, events), "status"), "ok");
+	json_decref(events);
+	CHECK_INT(store_execution_get(u.store, u.owner, r.id, &row), 0);
+	CHECK_STR(text_of(json_array_get(json_object_get(row, "outputs"), 0), "text"), "hello");
+	json_decref(row);
+	expect(id, "raise", 0, "error", "error");
+	expect(id, "babble", 0, "ok", "stdout");
+	expect(id, "late", 0, "ok", NULL);
+	expect(id, "print again", 0, "ok", "stdout");
+}
+
+static void with_env(const char *id)
+{
+	json_t *env = json_pack("{s:s}", "A", "b");
+	struct fault f;
+	struct run r;
+	json_t *events;
+
+	CHECK_INT(execute(id, "print env", 0, env, &r, &f), 0);
+	events = events_of(&r);
+	CHECK_INT(json_array_size(events), 3);
+	CHECK_STR(text_of(end_of(&r, events), "status"), "ok");
+	json_decref(events);
+	json_decref(env);
+}
+
+static void stopping(const char *id)
+{
+	struct run r = start(id, "hang", 0);
+	struct fault f;
+	json_t *events;
+
+	/* At once: the code may not have begun yet, the interrupt must wait for it. */
+	CHECK_INT(core_execution_interrupt(core, u.owner, r.id, &f), 0);
+	events = events_of(&r);
+	CHECK_STR(text_of(end_of(&r, events), "status"), "interrupted");
+	json_decref(events);
+	CHECK_INT(core_execution_interrupt(core, u.owner, r.id, &f), 0);
+	CHECK_INT(core_execution_interrupt(core, u.owner, "exe-none", &f), -ENOENT);
+	expect(id, "hang", 1, "timeout", "error");
+	/* Deaf to the interrupt: its kernel is killed after a grace, and said to be new. */
+	expect(id, "deaf", 1, "timeout", NULL);
+	r = start(id, "print new", 0);
+	events = events_of(&r);
+	CHECK(json_is_true(json_object_get(event(events, "started"), "kernel_restarted")));
+	json_decref(events);
+}
+
+static void dying(const char *id)
+{
+	struct run r = start(id, "die 3", 0);
+	json_t *events = events_of(&r), *end = end_of(&r, events);
+
+	CHECK_STR(text_of(end, "status"), "died");
+	CHECK_INT(json_integer_value(json_object_get(end, "exit_code")), 3);
+	CHECK_STR(text_of(event(events, "stderr"), "text"), "last words");
+	json_decref(events);
+	r = start(id, "print new", 0);
+	events = events_of(&r);
+	CHECK(json_is_true(json_object_get(event(events, "started"), "kernel_restarted")));
+	json_decref(events);
+	r = start(id, "print same", 0);
+	events = events_of(&r);
+	CHECK(!json_object_get(event(events, "started"), "kernel_restarted"));
+	json_decref(events);
+}
+
+enum { QUEUE = 100 };
+
+static void queueing(const char *id)
+{
+	struct run first = start(id, "hang", 0), waiting[QUEUE], over;
+	struct fault f;
+	json_t *events;
+	int i;
+
+	for (i = 0; i < QUEUE; i++)
+		waiting[i] = start(id, "print x", 0);
+	CHECK_INT(execute(id, "print x", 0, NULL, &over, &f), -EAGAIN);
+	CHECK_INT(f.status, 429);
+	CHECK_STR(f.code, "queue_full");
+	CHECK(f.retry_after_s > 0);
+	CHECK_INT(core_execution_interrupt(core, u.owner, waiting[50].id, &f), 0);
+	CHECK_INT(core_execution_interrupt(core, u.owner, first.id, &f), 0);
+	events = events_of(&first);
+	CHECK_STR(text_of(end_of(&first, events), "status"), "interrupted");
+	json_decref(events);
+	for (i = 0; i < QUEUE; i++) {
+		events = events_of(&waiting[i]);
+		CHECK_INT(json_integer_value(json_object_get(event(events, "queued"), "position")), i + 1);
+		CHECK_STR(text_of(end_of(&waiting[i], events), "status"), i == 50 ? "cancelled" : "ok");
+		CHECK(!event(events, "started") == (i == 50));
+		json_decref(events);
+	}
+}
+
+static void ending_under_a_cell(void)
+{
+	struct run running, queued;
+	char id[STORE_ID_MAX];
+	struct fault f;
+	json_t *events;
+
+	create(id, "clone");
+	running = start(id, "hang", 0);
+	queued = start(id, "print x", 0);
+	delete(id);
+	events = events_of(&running);
+	CHECK_STR(text_of(end_of(&running, events), "status"), "died");
+	CHECK_STR(text_of(end_of(&running, events), "reason"), "asked");
+	json_decref(events);
+	events = events_of(&queued);
+	CHECK_STR(text_of(end_of(&queued, events), "status"), "cancelled");
+	json_decref(events);
+	sandbox_ended(id, "asked");
+	delete(id);
+	CHECK_INT(execute(id, "print x", 0, NULL, &running, &f), -EBUSY);
+	CHECK_INT(f.status, 409);
+	CHECK_INT(core_sandbox_delete(core, "own-other", id, &f), -ENOENT);
+	CHECK_INT(f.status, 404);
+}
+
+static void hostile(void)
+{
+	char id[STORE_ID_MAX];
+	struct run r;
+	json_t *events;
+
+	create(id, "clone");
+	r = start(id, "junk", 0);
+	events = events_of(&r);
+	CHECK_STR(text_of(end_of(&r, events), "status"), "died");
+	CHECK_STR(text_of(end_of(&r, events), "reason"), "protocol-error");
+	json_decref(events);
+	sandbox_ended(id, "protocol-error");
+}
+
+static void admission(void)
+{
+	char ids[4][STORE_ID_MAX], big[STORE_ID_MAX];
+	json_t *sandbox, *none = json_object();
+	struct sandbox_spec spec = { .template_name = "python", .engine = "auto", .timeout_s = 300, .memory_mb = 4096,
+				     .disk_mb = 1024, .cpus = 1, .env = none, .metadata = none };
+	struct fault f = { 0 };
+	int i;
+
+	for (i = 0; i < 4; i++)
+		create(ids[i], "clone");
+	CHECK_INT(create_as(u.owner, 300, &sandbox, &f), -EDQUOT);
+	CHECK_INT(f.status, 429);
+	CHECK_STR(f.code, "quota");
+	delete(ids[0]);
+	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), -ENOMEM);
+	CHECK_INT(f.status, 503);
+	CHECK_STR(f.code, "capacity");
+	CHECK(f.retry_after_s > 0);
+	for (i = 1; i < 4; i++)
+		delete(ids[i]);
+	/* A class without a snapshot is booted, never cut down to another. */
+	spec.memory_mb = 2048;
+	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), 0);
+	CHECK_STR(text_of(sandbox, "started"), "boot");
+	snprintf(big, sizeof(big), "%s", text_of(sandbox, "id"));
+	json_decref(sandbox);
+	expect(big, "print boot", 0, "ok", "stdout");
+	delete(big);
+	strcpy(spec.engine, "jail");
+	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), -EINVAL);
+	CHECK_STR(f.code, "engine_unavailable");
+	strcpy(spec.engine, "auto");
+	strcpy(spec.template_name, "none");
+	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), -EINVAL);
+	CHECK_STR(f.field, "template");
+	json_decref(none);
+}
+
+static void spoilt_snapshot(void)
+{
+	char id[STORE_ID_MAX], why[320];
+	unsigned templates = fake.templates;
+
+	/* The sandbox comes all the same, and after two of them the snapshot is made again. */
+	fake.refuse_clones = 2;
+	create(id, "boot");
+	expect(id, "print boot", 0, "ok", "stdout");
+	delete(id);
+	create(id, "boot");
+	delete(id);
+	while (!core_ready(core, why, sizeof(why)))
+		usleep(2000);
+	CHECK_INT(fake.templates, templates + 1);
+	create(id, "clone");
+	delete(id);
+}
+
+static void deadline(void)
+{
+	struct fault f = { 0 };
+	json_t *sandbox;
+	char id[STORE_ID_MAX];
+	struct run r;
+	json_t *events;
+
+	CHECK_INT(create_as(u.owner, 1, &sandbox, &f), 0);
+	snprintf(id, sizeof(id), "%s", text_of(sandbox, "id"));
+	json_decref(sandbox);
+	r = start(id, "hang", 0);
+	events = events_of(&r);
+	CHECK_STR(text_of(end_of(&r, events), "reason"), "deadline");
+	json_decref(events);
+	sandbox_ended(id, "deadline");
+}
+
+static void files_are_refused(const char *id)
+{
+	struct file_put *put;
+	struct bytepipe *pipe;
+	struct fault f;
+	int64_t size;
+	json_t *list;
+	bool created;
+
+	CHECK_INT(core_file_get(core, u.owner, id, "x", &pipe, &size, &f), -ENOENT);
+	CHECK_STR(f.code, "no_such_file");
+	CHECK_INT(core_file_delete(core, u.owner, id, "x", false, &f), -ENOENT);
+	CHECK_INT(core_file_list(core, u.owner, id, "x", 10, NULL, &list, &f), -ENOENT);
+	CHECK_INT(core_file_put_begin(core, u.owner, id, "x", &put, &pipe, &f), 0);
+	CHECK_INT(bytepipe_write(pipe, "body", 4, -1, 1000), 0);
+	bytepipe_worker_close(pipe, NULL);
+	CHECK_INT(core_file_put_finish(put, &list, &created, &f), -ENOENT);
+	CHECK_STR(f.code, "no_such_file");
+}
+
+/* Its machine does not outlive the core here: rows and cells say so. */
+static void restart(void)
+{
+	char id[STORE_ID_MAX];
+	struct run r;
+	json_t *row;
+
+	create(id, "clone");
+	r = start(id, "hang", 0);
+	wait_started(&r);
+	core_stop(core, false);
+	xlog_unref(r.log);
+	core_begin();
+	sandbox_ended(id, "host-restart");
+	CHECK_INT(store_execution_get(u.store, u.owner, r.id, &row), 0);
+	CHECK_STR(text_of(row, "status"), "died");
+	CHECK_STR(text_of(row, "reason"), "host-restart");
+	json_decref(row);
+}
+
+int main(void)
+{
+	char id[STORE_ID_MAX];
+	json_t *stats;
+
+	stage();
+	core_begin();
+	sandbox_ended(u.sandbox, "host-restart");
+	CHECK_INT(fake.templates, 1);
+	create(id, "clone");
+	plain(id);
+	with_env(id);
+	stopping(id);
+	dying(id);
+	queueing(id);
+	files_are_refused(id);
+	delete(id);
+	ending_under_a_cell();
+	hostile();
+	admission();
+	spoilt_snapshot();
+	deadline();
+	restart();
+	CHECK_INT(core_stats(core, &stats), 0);
+	json_decref(stats);
+	create(id, "clone");
+	core_stop(core, true);
+	sandbox_ended(id, "host-restart");
+	setup_end(&u);
+	return 0;
+}
