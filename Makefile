@@ -70,11 +70,11 @@ HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
 
 all: $(addprefix $(OUT)/,$(HOST_PROGRAMS)) page ## build the host programs and the page
 
-# npm only bundles the page; without its registry everything else still works.
+# npm only bundles the page; where it or its registry is away, a page that says so takes its place.
 page: build/www/carrel.js ## bundle the notebook page into build/www
-build/www/carrel.js: $(wildcard www/src/* www/static/*) www/build.mjs www/package-lock.json
+build/www/carrel.js: $(wildcard www/src/* www/static/*) www/build www/build.mjs www/package.json www/tsconfig.json www/package-lock.json
 	@echo "  PAGE  build/www"
-	$(Q)cd www && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run -s check && node build.mjs ../build/www
+	$(Q)www/build build/www
 
 $(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS))
 	@echo "  LINK  $@"

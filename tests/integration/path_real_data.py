@@ -3,6 +3,7 @@
 afterwards session, code and outputs stand in SQLite."""
 import base64
 import os
+import re
 import sqlite3
 import sys
 
@@ -47,10 +48,11 @@ def main():
         monthly = a.get(s["id"], "monthly.csv").decode().split()
         assert monthly[1] == f"1,{january}", (monthly[1], january)
 
-        bad = a.execute(s["id"], "print('before')\nd.nothing")
+        bad = a.execute(s["id"], "print('before')\nlen(d) / 0")
         assert end(bad)["status"] == "error" and text(bad) == "before\n"
         [error] = [e for e in bad if e["type"] == "error"]
-        assert error["name"] == "AttributeError" and "Cell In[2], line 2" in "".join(error["traceback"])
+        traceback = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
+        assert error["name"] == "ZeroDivisionError" and "Cell In[2], line 2" in traceback, traceback
 
         xid = events[0]["execution_id"]
         shown = a.json("GET", f"/v1/executions/{xid}")

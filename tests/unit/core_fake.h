@@ -27,11 +27,12 @@ struct engine {
 	uv_loop_t *loop;
 	const struct engine_ops *ops;
 	const char *run_dir;
-	unsigned machines;
+	struct vm *machines;
 };
 
 struct vm {
 	struct engine *engine;
+	struct vm *next;
 	struct vm_ops ops;
 	void *arg;
 	char id[SPAWN_ID_MAX], path[100], reason[SPAWN_REASON_MAX];
@@ -359,7 +360,8 @@ static int fake_start(struct engine *e, const struct vm_config *config, const st
 	uv_timer_init(e->loop, &vm->soon);
 	vm->soon.data = vm;
 	fake_listen(vm);
-	e->machines++;
+	vm->next = e->machines;
+	e->machines = vm;
 	fake.clones += config->mode == VM_CLONE;
 	fake.boots += config->mode == VM_BOOT;
 	fake.templates += config->mode == VM_TEMPLATE;
@@ -398,7 +400,11 @@ static void fake_handle_closed(uv_handle_t *handle)
 
 static void fake_free(struct vm *vm)
 {
-	vm->engine->machines--;
+	struct vm **at = &vm->engine->machines;
+
+	while (*at != vm)
+		at = &(*at)->next;
+	*at = vm->next;
 	channel_free(vm->channel);
 	link_free(vm->link);
 	link_uv_close(vm->binding);
@@ -449,6 +455,8 @@ int engine_new(uv_loop_t *loop, const struct engine_ops *ops, const char *spawn_
 
 void engine_free(struct engine *e)
 {
+	while (e && e->machines)
+		fake_free(e->machines);
 	free(e);
 }
 

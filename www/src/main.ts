@@ -1,208 +1,206 @@
-// The page: login, one sandbox, cells.
+// The page: login, one sandbox, cells that run in order.
 
-import { Api, Refused, type Event, type Sandbox } from "./api";
-import { Notebook, type Cell } from "./notebook";
+import { Api, type Event, type Sandbox } from "./api";
+import { Notebook, SAVED, type Cell } from "./notebook";
+import { action, element } from "./output";
 
 const TIMEOUT_S = 3600;
+const STATUS_MS = 30_000; // between two looks at the sandbox's state
 const RETRY_MS = 1000; // between two tries to reach a restarting appliance
-const KEY = "carrel.key";
+const KEY = "carrel.key"; // in this browser's storage
 const SANDBOX = "carrel.sandbox";
 
-const $ = <T extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as T;
-const button = (id: string) => $<HTMLButtonElement>(id);
-
+const $ = <T extends HTMLElement = HTMLButtonElement>(id: string) => document.getElementById(id) as T;
 let api: Api;
-let notebook: Notebook;
+let notebook: Notebook | undefined;
 let sandbox: Sandbox | undefined;
-let running: Cell | undefined;
-let queue: Promise<void> = Promise.resolve();
+let queue: Promise<unknown> = Promise.resolve(); // cells run one after the other
+let failures = 0; // of cells; those that were waiting at a failure do not run
 
-function notice(text: string): void {
-	$("notice").textContent = text;
+function say(text: string, error = false): void {
 	$("notice").hidden = !text;
+	$("notice").className = error ? "error" : "";
+	$("told").textContent = text;
 }
 
-function failed(e: unknown): void {
-	if (e instanceof Refused && e.status === 401) return login("That key is not known here, or was revoked.");
-	notice(e instanceof Error ? e.message : String(e));
+function failed(e: Error & { status?: number }): void {
+	if (e.status === 401) login("That key is not known here, or was revoked.");
+	else say(e.message, true);
+	document.body.className ||= "out";
 }
 
 /** An event handler whose failure is told. */
-const told = (f: () => Promise<unknown>) => () => void f().catch(failed);
+const told = (f: () => unknown) => async () => Promise.resolve().then(f).catch(failed);
+const running = () => notebook?.cells.find((c) => c.status === "running" && c.xid);
+const live = () => sandbox !== undefined && sandbox.state !== "ended";
 
-function status(): void {
-	const left = sandbox ? Math.max(0, (Date.parse(sandbox.deadline) - Date.now()) / 60000) : 0;
-	$("status").textContent = !sandbox
-		? "no sandbox yet: the first cell starts one"
-		: sandbox.state === "ended"
-			? `ended: ${sandbox.end_reason}`
-			: `${sandbox.id} · ${sandbox.engine} · ends in ${left < 1 ? "under a minute" : `${Math.floor(left)} min`}`;
-	const live = sandbox !== undefined && sandbox.state !== "ended";
-	button("interrupt").disabled = !running;
-	button("extend").disabled = button("end").disabled = !live;
+function show(text = ""): void {
+	const minutes = Math.floor((Date.parse(sandbox?.deadline ?? "") - Date.now()) / 60_000);
+	const left = `${sandbox?.engine} · ends in ${minutes < 1 ? "under a minute" : `${minutes} min`}`;
+	$("status").textContent = text || (live() ? left : sandbox ? `sandbox ended: ${sandbox.end_reason}` : "no sandbox yet");
+	$("status").className = text || live() ? "live" : "";
+	$("status").title = sandbox?.id ?? "The first cell starts one";
+	$("interrupt").disabled = !running();
+	$("extend").disabled = $("end").disabled = !live();
 }
 
-function remember(s: Sandbox | undefined): void {
-	sandbox = s;
-	if (s) localStorage.setItem(SANDBOX, s.id);
-	else localStorage.removeItem(SANDBOX);
-	status();
+async function remember(answer: Promise<Sandbox | undefined>): Promise<void> {
+	localStorage.setItem(SANDBOX, (sandbox = await answer)?.id ?? "");
+	show();
 }
 
 async function liveSandbox(): Promise<Sandbox> {
-	if (sandbox) remember(await api.sandbox(sandbox.id).catch(() => undefined));
-	if (!sandbox || sandbox.state === "ended") {
-		$("status").textContent = "starting a sandbox…";
-		remember(await api.create(TIMEOUT_S));
-	}
+	const old = sandbox;
+	if (old) await remember(api.sandbox(old.id));
+	if (sandbox && live()) return sandbox;
+	show("starting a sandbox…");
+	await remember(api.create(TIMEOUT_S)).finally(show);
+	if (old) say("The earlier sandbox has ended. This is a new one, without its variables and files.");
 	return sandbox!;
 }
 
 /** Feeds a stream to its cell; a connection lost on the way is taken up again where it broke. */
 async function follow(cell: Cell, stream: AsyncGenerator<Event>): Promise<void> {
-	running = cell;
-	status();
-	try {
-		for (;;) {
-			try {
-				for await (const e of stream) if (cell.take(e)) notebook.save();
-			} catch (e) {
-				if (e instanceof Refused && e.status < 500) throw e;
-				if (!cell.xid) throw e;
+	for (;;) {
+		try {
+			for await (const e of stream) {
+				cell.take(e);
+				if (e.type === "queued" || e.type === "started") notebook!.save();
+				show();
 			}
-			if (cell.events.at(-1)?.type === "end") return;
-			cell.count("[…]");
-			await new Promise((r) => setTimeout(r, RETRY_MS));
-			stream = api.follow(cell.xid!, cell.lastSeq());
+		} catch (e) {
+			if (!cell.xid || (e as { status?: number }).status! < 500) throw e;
 		}
-	} finally {
-		running = undefined;
-		status();
+		if (!cell.xid) throw new Error("The appliance closed the connection before the cell started.");
+		if (cell.lastSeq && !cell.busy()) return;
+		show("connection lost, trying again…");
+		await new Promise((r) => setTimeout(r, RETRY_MS));
+		stream = api.follow(cell.xid, cell.lastSeq);
 	}
 }
 
 function run(cell: Cell): void {
-	cell.clear();
-	cell.xid = undefined;
-	cell.running = true;
-	cell.count("[*]");
-	queue = queue
-		.then(async () => {
-			notice("");
-			const s = await liveSandbox();
-			await follow(cell, api.execute(s.id, cell.editor.value));
-		})
-		.catch((e) => {
-			cell.running = false;
-			cell.count("[!]");
-			failed(e);
-		})
-		.then(() => ($("panel").hidden ? undefined : listFiles().catch(failed)));
+	if (cell.busy()) return;
+	const code = cell.editor.value;
+	const before = failures;
+	cell.clear("waiting");
+	notebook!.save();
+	queue = queue.then(async () => {
+		if (failures !== before) return cell.mark("", "Not run: an earlier cell did not end well.");
+		say("");
+		try {
+			await follow(cell, api.execute((await liveSandbox()).id, code));
+		} catch (e) {
+			cell.mark("failed", "This cell did not run to its end.");
+			failed(e as Error);
+			show();
+		}
+		if (cell.status !== "ok") failures++;
+		if ($<HTMLDetailsElement>("files").open) await told(listFiles)();
+	});
 }
+
+function remove(cell: Cell): void {
+	if (cell.busy()) return say("This cell is running or waits to run: interrupt it first.");
+	if (cell.editor.value.trim() && !confirm("Remove this cell and its outputs?")) return;
+	notebook!.after(cell).editor.focus();
+	notebook!.remove(cell);
+}
+
+let tabLeaves = false; // after Escape, Tab moves on as everywhere else
 
 function keys(e: KeyboardEvent): void {
-	const cell = notebook.cells.find((c) => c.editor === e.target);
-	if (!cell) return;
-	if (e.key === "Enter" && (e.shiftKey || e.ctrlKey)) {
-		e.preventDefault();
-		run(cell);
-		if (e.shiftKey) notebook.after(cell).editor.focus();
-	}
-	if (e.key === "Tab" && !e.shiftKey) {
-		e.preventDefault();
-		document.execCommand("insertText", false, "    "); // keeps the editor's undo history
-	}
+	const cell = notebook!.cells.find((c) => c.editor === e.target);
+	if (!cell || e.isComposing) return;
+	const runs = e.key === "Enter" && (e.shiftKey || e.ctrlKey || e.metaKey);
+	const line = cell.editor.value.slice(0, cell.editor.selectionStart).split("\n").at(-1)!;
+	const newline = `\n${/^\s*/.exec(line)![0]}${line.endsWith(":") ? "    " : ""}`;
+	const text = e.key === "Tab" && !e.shiftKey && !tabLeaves ? "    " : e.key === "Enter" && !runs ? newline : "";
+	if (e.key !== "Shift") tabLeaves = e.key === "Escape";
+	if (text || runs) e.preventDefault();
+	if (text) document.execCommand("insertText", false, text); // the one way that keeps the undo history
+	if (runs) run(cell);
+	if (runs && e.shiftKey) notebook!.after(cell).editor.focus();
 }
 
-function save(name: string, blob: Blob): void {
-	const a = document.createElement("a");
-	a.href = URL.createObjectURL(blob);
-	a.download = name;
-	a.click();
-	URL.revokeObjectURL(a.href);
+function save(download: string, blob: Blob): void {
+	const href = URL.createObjectURL(blob);
+	Object.assign(element("a"), { href, download }).click();
+	setTimeout(() => URL.revokeObjectURL(href), 60_000); // the browser reads it after the click
 }
 
 async function listFiles(): Promise<void> {
-	const s = await liveSandbox();
-	const { entries } = await api.files(s.id);
-	$("list").replaceChildren(
-		...entries
-			.filter((e) => e.type === "file" && !e.name.startsWith("."))
-			.map((e) => {
-				const item = document.createElement("li");
-				const link = document.createElement("a");
-				link.href = "#";
-				link.textContent = `${e.name} (${e.size.toLocaleString()} bytes)`;
-				link.onclick = told(async () => save(e.name, await api.download(s.id, e.name)));
-				item.append(link);
-				return item;
-			}),
-	);
+	const entries = live() ? (await api.files(sandbox!.id)).entries : [];
+	const items = entries.filter((e) => e.type === "file" && !e.name.startsWith(".")).map(({ name, size }) => {
+		const item = element("li", "", ` ${size.toLocaleString()} bytes`);
+		item.prepend(action(name, "Download", told(async () => save(name, await api.bytes(api.file(sandbox!.id, name))))));
+		return item;
+	});
+	const none = live() ? "No files yet." : "No sandbox yet: an upload starts one.";
+	$("list").replaceChildren(...(items.length ? items : [none]));
 }
 
-async function upload(): Promise<void> {
-	const s = await liveSandbox();
-	for (const file of $<HTMLInputElement>("upload").files ?? []) await api.upload(s.id, file);
-	$<HTMLInputElement>("upload").value = "";
-	await listFiles();
-}
-
-/** After a reload: what ran, and what still runs, is asked from the appliance. */
-async function restore(): Promise<void> {
-	const id = localStorage.getItem(SANDBOX);
-	if (id) remember(await api.sandbox(id).catch(() => undefined));
-	for (const cell of notebook.cells) {
-		if (!cell.xid) continue;
-		await follow(cell, api.follow(cell.xid, 0)).catch(() => cell.outputs.note("Its outputs are no longer stored."));
+async function upload(files: File[]): Promise<void> {
+	const { id } = await liveSandbox();
+	for (const file of files) {
+		show(`uploading ${file.name}…`);
+		await api.upload(id, file).finally(show);
 	}
+	await listFiles();
 }
 
 function login(why = ""): void {
 	localStorage.removeItem(KEY);
-	notice(why);
-	$("login").hidden = false;
-	$("notebook").hidden = true;
+	say(why, true);
+	document.body.className = "out";
+	$("key").focus();
 }
 
 async function open(key: string): Promise<void> {
 	api = new Api(key);
 	await api.check();
 	localStorage.setItem(KEY, key);
-	notice("");
-	$("login").hidden = true;
-	$("notebook").hidden = false;
-	notebook ??= new Notebook($("cells"));
-	status();
-	queue = restore().catch(failed);
+	say("");
+	document.body.className = "in";
+	await remember(api.sandbox(localStorage.getItem(SANDBOX) || "none"));
+	if (notebook) return;
+	const whole = (cell: Cell, kind: string) => void told(async () => save(`${kind}.txt`, await api.whole(cell.xid!, kind)))();
+	notebook = new Notebook($("cells"), { run, remove, whole });
+	notebook.cells.at(-1)!.editor.focus();
+	for (const cell of notebook.cells.filter((c) => c.xid)) // what ran, and what still runs, is asked from the appliance
+		follow(cell, api.follow(cell.xid!, 0)).catch((e) => cell.mark("", e.status === 404 ? "Its outputs are no longer stored." : e.message));
 }
 
-function wire(): void {
-	$("login").onsubmit = (e) => {
-		e.preventDefault();
-		void open($<HTMLInputElement>("key").value.trim()).catch(failed);
-	};
-	$("cells").addEventListener("keydown", keys);
-	button("add").onclick = () => notebook.add({ source: "" }).editor.focus();
-	button("interrupt").onclick = told(async () => running?.xid && api.interrupt(running.xid));
-	button("extend").onclick = told(async () => sandbox && remember(await api.extend(sandbox.id, TIMEOUT_S)));
-	button("end").onclick = told(async () => {
-		if (!sandbox) return;
-		await api.end(sandbox.id);
-		remember(await api.sandbox(sandbox.id));
-	});
-	button("files").onclick = told(async () => {
-		$("panel").hidden = !$("panel").hidden;
-		if (!$("panel").hidden) await listFiles();
-	});
-	$("upload").onchange = told(upload);
-	button("download").onclick = () => save("notebook.ipynb", new Blob([notebook.ipynb()], { type: "application/x-ipynb+json" }));
-	button("logout").onclick = () => login();
-	setInterval(status, 30_000);
+/** The address that `make run` prints carries the key; it must not stay there. */
+function enter(): void {
+	const key = /^#token=(.+)$/.exec(location.hash)?.[1] ?? localStorage.getItem(KEY);
+	history.replaceState(null, "", location.pathname);
+	if (key) void told(() => open(key))();
+	else login();
 }
 
-wire();
-const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-if (token) history.replaceState(null, "", location.pathname);
-const key = token ?? localStorage.getItem(KEY);
-if (key) open(key).catch(failed);
-else login();
+$("login").onsubmit = (e) => {
+	e.preventDefault();
+	void told(() => open($<HTMLInputElement>("key").value.trim()))();
+};
+$("cells").onkeydown = keys;
+$("cells").oninput = (e) => {
+	notebook!.cells.find((c) => c.editor === e.target)?.fit();
+	notebook!.save();
+};
+$("add").onclick = () => notebook!.add().editor.focus();
+$("interrupt").onclick = told(() => running() && api.interrupt(running()!.xid!));
+$("extend").onclick = told(() => remember(api.extend(sandbox!.id, TIMEOUT_S)));
+const end = (id: string) => remember(api.end(id).then(() => api.sandbox(id)));
+$("end").onclick = told(() => confirm("End the sandbox? Its variables and files go with it; the cells stay.") && end(sandbox!.id));
+$<HTMLDetailsElement>("files").ontoggle = told(listFiles);
+$("upload").onclick = (e) => ((e.target as HTMLInputElement).value = ""); // the same file may come twice
+$("upload").onchange = (e) => told(() => upload([...(e.target as HTMLInputElement).files!]))();
+$("download").onclick = () => save("notebook.ipynb", new Blob([notebook!.ipynb()], { type: "application/x-ipynb+json" }));
+$("logout").onclick = () => login();
+$("dismiss").onclick = () => say("");
+setInterval(() => void (live() && !document.hidden && told(() => remember(api.sandbox(sandbox!.id)))()), STATUS_MS);
+addEventListener("hashchange", enter);
+addEventListener("storage", (e) => e.key === SAVED && say("The cells were changed in another tab; reload to see them here.", true));
+addEventListener("error", (e) => say(e.message, true));
+enter();

@@ -1,118 +1,121 @@
-// Cells: their text, their events, how they survive a reload and leave as .ipynb.
+// Cells: their text, their outputs, how they survive a reload and leave as .ipynb.
 
-import type { Event } from "./api";
-import { Outputs } from "./output";
+import type { Bundle, Event } from "./api";
+import { action, element, Outputs } from "./output";
 
-const SAVED = "carrel.cells";
+export const SAVED = "carrel.cells";
+const TEXT_MAX = 1_000_000; // characters of one stream output that are kept for the .ipynb
 
-interface Saved {
-	source: string;
-	xid?: string | undefined;
-}
+type Saved = { id: string; source: string; xid?: string };
+type Output = { output_type: string; name?: string; text?: string; data?: Bundle; metadata?: { display_id?: string } };
+/** What cells ask of the page. */
+export type Desk = Record<"run" | "remove", (cell: Cell) => void> & { whole(cell: Cell, kind: string): void };
 
 export class Cell {
-	readonly root = document.createElement("div");
-	readonly editor = document.createElement("textarea");
-	private readonly counter = document.createElement("div");
-	private readonly place = document.createElement("div");
-	outputs: Outputs;
-	events: Event[] = [];
+	readonly root = element("section", "cell");
+	readonly editor = Object.assign(element("textarea"), { spellcheck: false, wrap: "off", placeholder: "Python", ariaLabel: "Code" });
+	readonly id: string;
 	xid: string | undefined;
-	running = false;
+	status = ""; // "", waiting, running, or what the execution's end says
+	lastSeq = 0;
+	private number: number | null = null;
+	private readonly counter = element("span", "count");
+	private readonly place = element("div", "outputs");
+	private shown!: Outputs;
+	private outputs: Output[] = [];
 
-	constructor(saved: Saved) {
-		this.root.className = "cell";
-		this.counter.className = "count";
-		this.place.className = "outputs";
-		this.editor.value = saved.source;
-		this.editor.spellcheck = false;
-		this.editor.setAttribute("aria-label", "Code");
-		this.editor.addEventListener("input", () => this.fit());
-		this.root.append(this.counter, this.editor, this.place);
-		this.outputs = new Outputs(this.place);
+	constructor(saved: Partial<Saved>, private readonly desk: Desk) {
+		this.id = saved.id ?? crypto.getRandomValues(new Uint32Array(1))[0]!.toString(16).padStart(8, "0");
+		this.editor.value = saved.source ?? "";
+		const gutter = element("div", "gutter");
+		gutter.append(action("▶", "Run this cell (Shift+Enter)", () => desk.run(this), "run"), this.counter);
+		this.root.append(gutter, this.editor, action("×", "Remove this cell", () => desk.remove(this), "remove"), this.place);
+		this.clear();
 		this.xid = saved.xid;
-		this.count("[ ]");
+		this.fit();
 	}
 
-	fit(): void {
-		this.editor.rows = Math.max(1, this.editor.value.split("\n").length);
+	busy = () => this.status === "waiting" || this.status === "running";
+	fit = () => void (this.editor.rows = this.editor.value.split("\n").length);
+
+	mark(status: string, note = ""): void {
+		this.status = status;
+		this.root.classList.toggle("busy", this.busy());
+		this.counter.textContent = this.busy() ? "[*]" : `[${this.number ?? " "}]`;
+		if (note) this.shown.note(note);
 	}
 
-	count(text: string): void {
-		this.counter.textContent = text;
-		this.root.classList.toggle("running", this.running);
+	clear(status = ""): void {
+		this.shown = new Outputs(this.place, (kind) => this.desk.whole(this, kind));
+		this.outputs = [];
+		this.xid = undefined;
+		this.number = null;
+		this.lastSeq = 0;
+		this.mark(status);
 	}
 
-	clear(): void {
-		this.events = [];
-		this.outputs = new Outputs(this.place);
-	}
-
-	/** One event of the cell's execution; false for one seen before. */
-	take(e: Event): boolean {
-		if ("seq" in e && e.seq <= this.lastSeq()) return false;
-		if (e.type !== "keepalive") this.events.push(e);
+	/** One event of the cell's execution, shown and kept for the .ipynb; one seen before changes nothing. */
+	take(e: Event): void {
+		if (e.seq !== undefined && e.seq <= this.lastSeq) return;
+		this.lastSeq = e.seq ?? this.lastSeq;
 		if (e.type === "queued" || e.type === "started") this.xid = e.execution_id;
-		if (e.type === "started") this.started = `[${e.execution_count}]`;
-		this.running = e.type !== "end";
-		this.count(this.running ? "[*]" : this.started);
-		this.outputs.show(e);
-		return true;
-	}
-	private started = "[ ]";
-
-	lastSeq(): number {
-		return this.events.reduce((last, e) => ("seq" in e ? Math.max(last, e.seq) : last), 0);
-	}
-
-	/** nbformat 4.5 */
-	toJSON(): object {
-		const lines = (s: string) => s.split(/(?<=\n)/);
-		const outputs: object[] = [];
-		let count: number | null = null;
-		for (const e of this.events) {
-			const last = outputs.at(-1) as { output_type: string; name?: string; text: string[] } | undefined;
-			if (e.type === "started") count = e.execution_count;
-			if (e.type === "stdout" || e.type === "stderr") {
-				if (last?.output_type === "stream" && last.name === e.type) last.text = lines(last.text.join("") + e.text);
-				else outputs.push({ output_type: "stream", name: e.type, text: lines(e.text) });
-			}
-			if (e.type === "result") outputs.push({ output_type: "execute_result", execution_count: count, data: e.data, metadata: {} });
-			if (e.type === "display") outputs.push({ output_type: "display_data", data: e.data, metadata: {} });
-			if (e.type === "error") outputs.push({ output_type: "error", ename: e.name, evalue: e.value, traceback: [e.traceback].flat() });
+		if (e.type === "started") this.number = e.execution_count;
+		if (e.type === "end") this.counter.title = `took ${(e.duration_ms / 1000).toFixed(1)} s`;
+		this.mark(e.type === "end" ? e.status : "running");
+		this.shown.show(e);
+		const last = this.outputs.at(-1);
+		const push = (output_type: string, fields: object) => this.outputs.push({ output_type, ...fields });
+		if (e.type === "stdout" || e.type === "stderr") {
+			if (last?.name !== e.type) push("stream", { name: e.type, text: e.text });
+			else if (last.text!.length < TEXT_MAX) last.text += e.text;
+			else if (!last.text!.endsWith("…")) last.text += "\n…";
 		}
-		return { cell_type: "code", id: crypto.randomUUID().slice(0, 8), metadata: {}, execution_count: count, source: lines(this.editor.value), outputs };
+		if (e.type === "result") push("execute_result", { execution_count: this.number, data: e.data, metadata: {} });
+		if (e.type === "error") push("error", { ename: e.name, evalue: e.value, traceback: e.traceback });
+		if (e.type === "display") {
+			const old = this.outputs.find((o) => e.display_id && o.metadata?.display_id === e.display_id);
+			if (old) old.data = e.data;
+			else push("display_data", { data: e.data, metadata: e.display_id ? { display_id: e.display_id } : {} });
+		}
+	}
+
+	/** A code cell of nbformat 4.5 */
+	ipynb(): object {
+		const { id, number: execution_count, outputs, editor } = this;
+		return { cell_type: "code", id, metadata: {}, execution_count, source: editor.value, outputs };
 	}
 }
 
 export class Notebook {
-	cells: Cell[] = [];
+	readonly cells: Cell[] = [];
 
-	constructor(private readonly place: HTMLElement) {
+	constructor(private readonly place: HTMLElement, private readonly desk: Desk) {
 		const saved = JSON.parse(localStorage.getItem(SAVED) ?? "[]") as Saved[];
-		for (const s of saved.length ? saved : [{ source: "" }]) this.add(s);
-		place.addEventListener("input", () => this.save());
+		for (const s of saved.length ? saved : [{}]) this.add(s);
 	}
 
-	add(saved: Saved): Cell {
-		const cell = new Cell(saved);
+	add(saved: Partial<Saved> = {}): Cell {
+		const cell = new Cell(saved, this.desk);
 		this.cells.push(cell);
 		this.place.append(cell.root);
-		cell.fit();
 		return cell;
 	}
 
-	after(cell: Cell): Cell {
-		return this.cells[this.cells.indexOf(cell) + 1] ?? this.add({ source: "" });
+	remove(cell: Cell): void {
+		this.cells.splice(this.cells.indexOf(cell), 1);
+		cell.root.remove();
+		this.save();
 	}
 
+	after = (cell: Cell) => this.cells[this.cells.indexOf(cell) + 1] ?? this.add();
+
 	save(): void {
-		localStorage.setItem(SAVED, JSON.stringify(this.cells.map((c) => ({ source: c.editor.value, xid: c.xid }))));
+		localStorage.setItem(SAVED, JSON.stringify(this.cells.map(({ id, editor, xid }) => ({ id, source: editor.value, xid }))));
 	}
 
 	ipynb(): string {
 		const metadata = { kernelspec: { name: "python3", display_name: "Python 3", language: "python" }, language_info: { name: "python" } };
-		const cells = this.cells.filter((c) => c.editor.value.trim());
+		const cells = this.cells.filter((c) => c.editor.value.trim()).map((c) => c.ipynb());
 		return JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata, cells }, null, 1);
 	}
 }
