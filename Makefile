@@ -136,6 +136,7 @@ image: ## build the image of TEMPLATE into CARREL_CACHE
 
 setup: ## install what building and testing need
 	@conf/packages/install host
+	@conf/packages/install node || true # www/build says what is missing without it
 	@conf/packages/install test
 
 # Unit tests run with both sanitizers; everything else runs the real build.
