@@ -338,6 +338,7 @@ void execution_flush(struct execution *e, struct store_txn *t)
 	row.timeout_ms = (int64_t)e->timeout_s * 1000;
 	row.last_seq = e->events.seq;
 	row.log_bytes = e->events.bytes;
+	row.env = e->state == EXECUTION_COMMITTING ? e->env : NULL;
 	store_txn_execution(t, &row);
 	e->changed = false;
 }

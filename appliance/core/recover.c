@@ -45,6 +45,7 @@ static struct execution *execution_from(struct kernel *k, json_t *row, struct xl
 		return NULL;
 	snprintf(e->kernel_id, sizeof(e->kernel_id), "%s", text_of(row, "kernel_id"));
 	e->code = strdup(text_of(row, "code"));
+	e->env = json_incref(json_object_get(row, "env"));
 	e->timeout_s = (unsigned)(number_of(row, "timeout_ms") / 1000);
 	e->queued_ms = number_of(row, "queued_ms");
 	e->started_ms = number_of(row, "started_ms");

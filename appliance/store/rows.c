@@ -75,10 +75,10 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 {
 	static const char sql[] =
 		"INSERT INTO executions (id, sandbox_id, kernel_id, status, code, reason, signal, exit_code,"
-		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET kernel_id = excluded.kernel_id, status = excluded.status,"
-		"  code = coalesce(excluded.code, code), reason = excluded.reason, signal = excluded.signal,"
+		"  code = coalesce(excluded.code, code), env = coalesce(excluded.env, env), reason = excluded.reason, signal = excluded.signal,"
 		"  exit_code = excluded.exit_code, execution_count = excluded.execution_count,"
 		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = "
 		"excluded.ended_ms,"
@@ -101,6 +101,7 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 	step_int_or_null(step, row->timeout_ms, 0);
 	step_int(step, (int64_t)row->last_seq);
 	step_int(step, (int64_t)row->log_bytes);
+	step_json(t, step, row->env, NULL);
 }
 
 /* A bundle past its bound stays in the spool only, and the row says so. */

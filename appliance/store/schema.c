@@ -69,6 +69,9 @@ static const char version_1[] =
 	"CREATE TRIGGER audit_kept BEFORE DELETE ON audit BEGIN"
 	"  SELECT RAISE(ABORT, 'audit rows are not deleted'); END;";
 
+/* A queued execution survives a restart with its environment. */
+static const char version_2[] = "ALTER TABLE executions ADD COLUMN env TEXT;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1 };
+const char *const schema_steps[] = { version_1, version_2 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

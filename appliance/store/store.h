@@ -83,6 +83,7 @@ struct execution_row {
 	int64_t timeout_ms; /* 0: none */
 	uint64_t last_seq;  /* events written */
 	uint64_t log_bytes; /* length of the event log that goes with this row */
+	json_t *env;        /* borrowed, the cell's own; NULL: none, in an update: unchanged */
 };
 
 struct output_row {

@@ -284,7 +284,7 @@ static void test_refusals(void)
 	set_version(u.dir, 99);
 	CHECK_INT(store_open(u.dir, &second, &f), -EPROTO);
 	CHECK_STR(f.code, "store_newer");
-	set_version(u.dir, 1);
+	set_version(u.dir, 2);
 	CHECK_INT(store_open(u.dir, &second, &f), 0);
 	store_close(second);
 	snprintf(path, sizeof(path), "%s/carrel.db", u.dir);
