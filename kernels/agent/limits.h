@@ -42,7 +42,7 @@ enum {
 	/* Milliseconds for interrupt_reply before SIGINT is sent as well. */
 	KERNEL_INTERRUPT_MS = 1000,
 	/* Milliseconds for a kernel to end after shutdown_request. */
-	KERNEL_SHUTDOWN_MS = 500,
+	KERNEL_SHUTDOWN_MS = 2000,
 	/* Milliseconds without a message after which a dead kernel's sockets count
 	 * as empty although a process it left behind holds them open. */
 	KERNEL_QUIET_MS = 200,
