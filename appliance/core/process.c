@@ -1,5 +1,3 @@
-#include "process.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,37 +5,12 @@
 #include <string.h>
 
 #include "../store/ids.h"
-#include "base64.h"
-#include "events.h"
 #include "jupyter.h"
-#include "link/channel.h"
 #include "times.h"
-#include "utf8_split.h"
+#include "process_inner.h"
 
 /* An 'X' frame: a handful of words. */
 enum { EXIT_FRAME_MAX = 4096, EXIT_VALUES_MAX = 16, EXIT_DEPTH_MAX = 4, OUTPUT_FRAME_MAX = 64 * 1024 };
-
-struct process {
-	struct sandbox *sandbox;
-	struct hub *hub;
-	struct process *next;
-	char id[STORE_ID_MAX];
-	struct channel *channel;
-	struct bytepipe *pipe;         /* NULL once closed */
-	struct process_waiter *waiter; /* until it runs */
-	struct events events;
-	size_t lines_at;           /* of events.lines, handed to the pipe */
-	struct utf8_split text[2]; /* unfinished characters: stdout, stderr */
-	char *input;
-	size_t input_len, input_at;
-	bool input_closed, exists, ended, paused, timed_out, killing, creating, leaving;
-	unsigned timeout_s;
-	int64_t began_ms;
-	struct hub_timer *timer, *linger;
-	struct hub_item item, release;
-};
-
-static void process_push(struct process *p);
 
 static void process_free(void *arg)
 {
@@ -60,8 +33,7 @@ static void process_unlist(struct process *p)
 	p->sandbox = NULL;
 }
 
-/* Out of the sandbox; memory goes once what was posted has run. */
-static void process_leave(struct process *p)
+void process_leave(struct process *p)
 {
 	if (p->leaving)
 		return;
@@ -86,7 +58,7 @@ static void ignore_answer(int err, int status, json_t *reply, void *arg)
 
 /* Kills its group and lets the agent forget it. Cut under way, the link's next
  * session finds no reader: the process then ends with its sandbox. */
-static void process_kill(struct process *p)
+void process_kill(struct process *p)
 {
 	char path[STORE_ID_MAX + 32];
 
@@ -97,125 +69,6 @@ static void process_kill(struct process *p)
 static void on_linger(void *arg)
 {
 	process_leave(arg);
-}
-
-/* --- events to the worker --- */
-
-static void add_output(struct process *p, const char *type, const char *bytes, size_t len, bool text)
-{
-	char *encoded;
-
-	if (len == 0)
-		return;
-	if (text) {
-		events_text(&p->events, type, bytes, len);
-		return;
-	}
-	encoded = base64_encode(bytes, len);
-	if (encoded)
-		events_add(&p->events, type, json_pack("{s:s}", "b64", encoded));
-	else
-		p->events.lines.failed = true;
-	free(encoded);
-}
-
-/* Whole characters as text, an unfinished one waits, anything else as base64. */
-static void process_output(struct process *p, unsigned stream, const char *bytes, size_t len)
-{
-	struct utf8_split *u = &p->text[stream];
-	const char *type = stream ? "stderr" : "stdout";
-	struct buf whole = { 0 };
-	size_t valid;
-
-	buf_add(&whole, u->held, u->held_len);
-	buf_add(&whole, bytes, len);
-	u->held_len = 0;
-	valid = utf8_valid(whole.bytes, whole.len);
-	if (whole.failed) {
-		p->events.lines.failed = true;
-	} else if (valid == whole.len) {
-		add_output(p, type, whole.bytes, whole.len, true);
-	} else if (utf8_may_continue(whole.bytes + valid, whole.len - valid)) {
-		add_output(p, type, whole.bytes, valid, true);
-		u->held_len = whole.len - valid;
-		memcpy(u->held, whole.bytes + valid, u->held_len);
-	} else {
-		add_output(p, type, whole.bytes, whole.len, false);
-	}
-	buf_free(&whole);
-}
-
-static void process_end(struct process *p, json_t *exit, const char *reason)
-{
-	json_t *code = json_object_get(exit, "exit_code"), *fields;
-	const char *sig = json_string_value(json_object_get(exit, "signal"));
-	const char *why = json_string_value(json_object_get(exit, "reason"));
-	unsigned i;
-
-	if (p->ended)
-		return;
-	p->ended = true;
-	for (i = 0; i < 2; i++)
-		add_output(p, i ? "stderr" : "stdout", p->text[i].held, p->text[i].held_len, false);
-	fields = json_pack("{s:I}", "duration_ms", (json_int_t)(mono_ms() - p->began_ms));
-	if (json_is_integer(code))
-		json_object_set_new(fields, "exit_code", json_integer(json_integer_value(code) & 0xff));
-	if (sig && strlen(sig) < 32)
-		json_object_set_new(fields, "signal", json_string(sig));
-	if (!reason)
-		reason = p->timed_out ? "timeout" : why && strlen(why) < 64 ? why : NULL;
-	if (reason)
-		json_object_set_new(fields, "reason", json_string(reason));
-	events_add(&p->events, "end", fields);
-	hub_timer_stop(p->timer);
-}
-
-static void process_pause(struct process *p, bool paused)
-{
-	if (p->paused == paused || !p->channel)
-		return;
-	p->paused = paused;
-	channel_pause(p->channel, paused);
-}
-
-static void process_push(struct process *p)
-{
-	struct buf *lines = &p->events.lines;
-
-	if (!p->pipe || p->leaving)
-		return;
-	if (bytepipe_worker_gone(p->pipe)) {
-		if (!p->ended)
-			process_kill(p);
-		process_leave(p);
-		return;
-	}
-	p->lines_at += bytepipe_hub_write(p->pipe, lines->bytes + p->lines_at, lines->len - p->lines_at);
-	if (p->lines_at == lines->len) {
-		events_taken(&p->events);
-		p->lines_at = 0;
-		process_pause(p, false);
-	} else {
-		process_pause(p, true);
-	}
-	if (p->ended && p->lines_at == 0 && lines->len == 0) {
-		bytepipe_hub_close(p->pipe, NULL);
-		p->pipe = NULL;
-		hub_timer_set(p->linger, PROCESS_LINGER_MS);
-	}
-}
-
-static void process_pushed(void *arg)
-{
-	process_push(arg);
-}
-
-/* On the worker's thread. */
-static void on_pipe_change(void *arg)
-{
-	struct process *p = arg;
-
-	hub_post(p->hub, &p->item, process_pushed, p);
 }
 
 /* --- the agent's frames --- */
@@ -378,7 +231,7 @@ static void on_created(int err, int status, json_t *reply, void *arg)
 	p->began_ms = mono_ms();
 	events_add(&p->events, "started",
 		   json_pack("{s:I}", "pid", json_integer_value(json_object_get(reply, "pid"))));
-	bytepipe_on_change(p->pipe, on_pipe_change, p);
+	bytepipe_on_change(p->pipe, process_pipe_changed, p);
 	w->pipe = p->pipe;
 	if (p->timeout_s)
 		hub_timer_set(p->timer, (uint64_t)p->timeout_s * 1000);
