@@ -59,7 +59,6 @@ static uint64_t memory_total(void)
 
 int cgroup_start(struct agent *a)
 {
-	char text[32];
 	int err;
 
 	if (!a->opt.system)
@@ -75,37 +74,48 @@ int cgroup_start(struct agent *a)
 		err = file_write(CGROUP_WORK "/cgroup.subtree_control", "+cpu +memory +pids");
 	if (!err)
 		err = file_write(CGROUP_AGENT "/cpu.weight", "1000");
-	/* Pages of the agent and of the shared libraries that the parents map
-	 * stay, whatever the work inside reads. */
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)memory_total() / 8);
-	if (!err)
-		err = file_write(CGROUP_AGENT "/memory.min", text);
 	if (!err)
 		err = file_write("/proc/self/oom_score_adj", "-1000");
 	return err ? err : cgroup_limit(a, 0, 0);
 }
 
+static int number_write(const char *path, uint64_t number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+	return file_write(path, text);
+}
+
+/* What the agent and the parents hold for good: the work has the rest. */
+static uint64_t memory_taken(void)
+{
+	static const char stat[] = CGROUP_AGENT "/memory.stat";
+
+	return number_after(stat, "anon") + number_after(stat, "kernel") + number_after(stat, "file_mapped");
+}
+
 int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids)
 {
-	uint64_t memory = memory_total(), taken;
-	char text[32];
+	const uint64_t least = (uint64_t)WORK_MIN_MB << 20, reserve = (uint64_t)RESERVE_MB << 20;
+	uint64_t memory, taken, work;
 	int err;
 
 	if (!a->opt.system)
 		return 0;
+	memory = memory_total();
+	taken = memory_taken();
+	/* Shared libraries that the parents map stay, whatever the work reads:
+	 * else its end would come in minutes of reading them again and again. */
+	err = number_write(CGROUP_AGENT "/memory.min", taken < memory / 2 ? taken : memory / 2);
 	if (memory_mb && memory_mb < memory >> 20)
 		memory = memory_mb << 20;
-	/* What the parents hold for good is not there for the work. */
-	taken = number_after(CGROUP_AGENT "/memory.stat", "anon") + ((uint64_t)RESERVE_MB << 20);
-	memory = memory > taken + ((uint64_t)WORK_MIN_MB << 20) ? memory - taken : (uint64_t)WORK_MIN_MB << 20;
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)memory);
-	err = file_write(CGROUP_WORK "/memory.max", text);
-	if (err)
-		return err;
+	work = memory > taken + reserve + least ? memory - taken - reserve : least;
+	if (!err)
+		err = number_write(CGROUP_WORK "/memory.max", work);
 	if (!pids)
 		pids = PIDS_DEFAULT;
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)(pids < PIDS_MIN ? PIDS_MIN : pids));
-	return file_write(CGROUP_WORK "/pids.max", text);
+	return err ? err : number_write(CGROUP_WORK "/pids.max", pids < PIDS_MIN ? PIDS_MIN : pids);
 }
 
 static char *leaf_file(const struct leaf *leaf, const char *file)

@@ -19,7 +19,8 @@ struct leaf;
 
 /* Makes the two groups and moves this process into the first. Negative errno. */
 int cgroup_start(struct agent *a);
-/* Limits of all work. 0 takes the default. ret_memory: bytes that were set. */
+/* Limits of all work: memory_mb less what the agent, the parents and the guest's
+ * kernel hold. 0 takes the default: all there is. */
 int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids);
 
 int leaf_new(struct agent *a, const char *name, struct leaf **ret);
