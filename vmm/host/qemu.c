@@ -1,6 +1,7 @@
 /* The engines tcg and kvm: QEMU microvm, started through carrel-spawn. */
 #include "engine_inner.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
@@ -342,6 +343,21 @@ static int tcg_probe(char *ret_why, unsigned size)
 	return 0;
 }
 
+/* CPUID leaf 1 ECX (Intel) and leaf 0x80000001 ECX (AMD): the processor virtualises. */
+#define CPUID_1_ECX_VMX (1u << 5)
+#define CPUID_8000_0001_ECX_SVM (1u << 2)
+
+/* SVM or VMX: paravirtual KVM variants without either make machines, too, but
+ * none that an unmodified guest kernel runs in. */
+static bool cpu_virtualises(void)
+{
+	unsigned a, b, c, d;
+
+	if (__get_cpuid(1, &a, &b, &c, &d) && (c & CPUID_1_ECX_VMX))
+		return true;
+	return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c & CPUID_8000_0001_ECX_SVM);
+}
+
 /* A node that is there may still not work: in a container, or without the module. */
 static int kvm_probe(char *ret_why, unsigned size)
 {
@@ -352,6 +368,10 @@ static int kvm_probe(char *ret_why, unsigned size)
 	if (fd < 0)
 		return why(ret_why, size,
 			   "This host offers no hardware virtualisation (/dev/kvm cannot be opened).");
+	if (!cpu_virtualises()) {
+		close(fd);
+		return why(ret_why, size, "/dev/kvm is there, but this processor shows neither SVM nor VMX.");
+	}
 	if (ioctl(fd, KVM_GET_API_VERSION, 0) == KVM_API_VERSION)
 		vm = ioctl(fd, KVM_CREATE_VM, 0);
 	err = vm < 0 ? why(ret_why, size, "/dev/kvm is there but makes no virtual machine.")
