@@ -43,7 +43,7 @@ struct agent {
 	struct link_uv *binding;
 	char boot_id[37];
 	bool identified;
-	json_t *env;              /* of identity: names to strings */
+	json_t *env;                    /* of identity: names to strings */
 	struct identity_change *change; /* while PUT /identity is under way */
 	struct channel *events;
 	LIST_HEAD(spec_list, spec) specs;

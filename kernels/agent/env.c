@@ -13,7 +13,8 @@ const char *env_wrong(json_t *env)
 		return NULL;
 	if (!json_is_object(env))
 		return "must be an object of strings";
-	json_object_foreach(env, name, value) {
+	json_object_foreach(env, name, value)
+	{
 		if (!json_is_string(value))
 			return "must hold strings only";
 		if (!name[0] || strchr(name, '='))
@@ -26,8 +27,8 @@ const char *env_wrong(json_t *env)
 json_t *env_object(const struct agent *a, json_t *extra)
 {
 	const char *home = a->opt.home;
-	json_t *env = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "HOME", home, "USER", "user", "LOGNAME", "user",
-				"SHELL", "/bin/bash", "LANG", "C.UTF-8", "PATH",
+	json_t *env = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "HOME", home, "USER", "user", "LOGNAME",
+				"user", "SHELL", "/bin/bash", "LANG", "C.UTF-8", "PATH",
 				"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 
 	if (!env)
@@ -46,8 +47,7 @@ char **env_list(json_t *env)
 	json_t *value;
 	size_t n = 0;
 
-	json_object_foreach(env, name, value)
-		list[n++] = xasprintf("%s=%s", name, json_string_value(value));
+	json_object_foreach(env, name, value) list[n++] = xasprintf("%s=%s", name, json_string_value(value));
 	return list;
 }
 

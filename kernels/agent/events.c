@@ -11,13 +11,15 @@
 
 static uv_poll_t memory_poll;
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	(void)type, (void)payload, (void)len, (void)arg;
 	channel_ack(c, seq);
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	(void)first, (void)frames, (void)bytes, (void)arg;
 	channel_ack(c, last);

@@ -45,19 +45,21 @@ void files_fail(struct request *rq, int err, const char *path)
 		break;
 	case -ENOSPC:
 	case -EDQUOT:
-		request_fail(rq, 507, "disk_full", "The sandbox's disk is full; \"%.512s\" was not written.", shown);
+		request_fail(rq, 507, "disk_full", "The sandbox's disk is full; \"%.512s\" was not written.",
+			     shown);
 		break;
 	case -EACCES:
 	case -EPERM:
 	case -EROFS:
-		request_fail(rq, 403, "forbidden", "The sandbox's user may not do this with \"%.512s\".", shown);
+		request_fail(rq, 403, "forbidden", "The sandbox's user may not do this with \"%.512s\".",
+			     shown);
 		break;
 	case FILES_NOT_REGULAR:
 		request_fail(rq, 400, "bad_request", "\"%.512s\" is not a regular file.", shown);
 		break;
 	case FILES_TOO_DEEP:
-		request_fail(rq, 400, "bad_request", "\"%.512s\" holds directories nested deeper than %d.", shown,
-			     FILE_DELETE_DEPTH);
+		request_fail(rq, 400, "bad_request", "\"%.512s\" holds directories nested deeper than %d.",
+			     shown, FILE_DELETE_DEPTH);
 		break;
 	case -ENAMETOOLONG:
 	case -ELOOP:

@@ -70,7 +70,8 @@ static void read_work(void *arg)
 	ssize_t n;
 
 	do
-		n = pread(d->fd, d->bytes, left < sizeof(d->bytes) ? (size_t)left : sizeof(d->bytes), (off_t)d->read);
+		n = pread(d->fd, d->bytes, left < sizeof(d->bytes) ? (size_t)left : sizeof(d->bytes),
+			  (off_t)d->read);
 	while (n < 0 && errno == EINTR);
 	if (n <= 0) {
 		d->err = n < 0 ? -errno : -EIO;

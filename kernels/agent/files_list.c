@@ -70,17 +70,18 @@ static json_t *time_json(const struct timespec *ts)
 
 static void entry_add(struct listing *l, int dirfd, const char *name)
 {
-	cleanup_free char *path = xasprintf("%s%s%s", l->path, l->path[strlen(l->path) - 1] == '/' ? "" : "/", name);
+	cleanup_free char *path =
+		xasprintf("%s%s%s", l->path, l->path[strlen(l->path) - 1] == '/' ? "" : "/", name);
 	struct stat st;
 
 	/* Gone meanwhile. */
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	json_array_append_new(l->entries,
-			      json_pack("{s:o, s:o, s:s, s:I, s:i, s:o}", "name", text_json(name, strlen(name)), "path",
-					text_json(path, strlen(path)), "type", type_name(st.st_mode), "size",
-					(json_int_t)st.st_size, "mode", (int)(st.st_mode & 07777), "mtime",
-					time_json(&st.st_mtim)));
+			      json_pack("{s:o, s:o, s:s, s:I, s:i, s:o}", "name",
+					text_json(name, strlen(name)), "path", text_json(path, strlen(path)),
+					"type", type_name(st.st_mode), "size", (json_int_t)st.st_size, "mode",
+					(int)(st.st_mode & 07777), "mtime", time_json(&st.st_mtim)));
 }
 
 static void list_work(void *arg)
@@ -112,8 +113,9 @@ static void list_done(void *arg)
 	if (l->err)
 		files_fail(l->rq, l->err, l->path);
 	else
-		request_answer(l->rq, 200, json_pack("{s:o, s:o}", "entries", l->entries, "next",
-						     l->more ? text_json(last, strlen(last)) : json_null()));
+		request_answer(l->rq, 200,
+			       json_pack("{s:o, s:o}", "entries", l->entries, "next",
+					 l->more ? text_json(last, strlen(last)) : json_null()));
 	for (i = 0; i < l->count; i++)
 		free(l->names[i]);
 	free(l->names);

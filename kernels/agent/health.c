@@ -10,8 +10,9 @@ void health_get(struct request *rq)
 {
 	struct agent *a = rq->agent;
 
-	request_answer(rq, 200, json_pack("{s:i, s:b, s:I, s:s}", "version", 1, "identified", a->identified, "unix_ns",
-					  (json_int_t)now_unix_ns(), "boot_id", a->boot_id));
+	request_answer(rq, 200,
+		       json_pack("{s:i, s:b, s:I, s:s}", "version", 1, "identified", a->identified, "unix_ns",
+				 (json_int_t)now_unix_ns(), "boot_id", a->boot_id));
 }
 
 struct freeze {

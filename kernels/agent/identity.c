@@ -52,7 +52,8 @@ static bool is_hostname(const char *s)
 static bool looks_like(const char *s, const char *pattern)
 {
 	for (; *s && *pattern; s++, pattern++)
-		if (*pattern == 'x' ? !isxdigit((unsigned char)*s) || isupper((unsigned char)*s) : *s != *pattern)
+		if (*pattern == 'x' ? !isxdigit((unsigned char)*s) || isupper((unsigned char)*s)
+				    : *s != *pattern)
 			return false;
 	return *s == *pattern;
 }
@@ -62,7 +63,8 @@ static bool parse_names(struct request *rq, struct wanted *w)
 	const char *wrong = NULL;
 
 	if (!request_string(rq, "hostname", true, &w->hostname) ||
-	    !request_string(rq, "machine_id", true, &w->machine_id) || !request_string(rq, "boot_id", true, &w->boot_id))
+	    !request_string(rq, "machine_id", true, &w->machine_id) ||
+	    !request_string(rq, "boot_id", true, &w->boot_id))
 		return false;
 	if (!is_hostname(w->hostname))
 		wrong = "\"hostname\" must be 1 to 63 of a-z 0-9 and '-'.";
@@ -83,8 +85,9 @@ static bool parse(struct request *rq, struct wanted *w)
 	if (!request_integer(rq, rq->body, "unix_ns", 1, INT64_MAX, &w->unix_ns) ||
 	    !request_integer(rq, limits, "memory_mb", 0, MEMORY_MB_MAX, &w->memory_mb) ||
 	    !request_integer(rq, limits, "pids", 0, PIDS_MAX, &w->pids) ||
-	    !request_integer(rq, limits, "disk_mb", 0, DISK_MB_MAX, &w->disk_mb) || !request_env(rq, &w->env) ||
-	    !parse_names(rq, w) || !request_string(rq, "entropy", true, &entropy))
+	    !request_integer(rq, limits, "disk_mb", 0, DISK_MB_MAX, &w->disk_mb) ||
+	    !request_env(rq, &w->env) || !parse_names(rq, w) ||
+	    !request_string(rq, "entropy", true, &entropy))
 		return false;
 	if (!w->unix_ns) {
 		request_fail(rq, 400, "bad_request", "\"unix_ns\" is needed.");
@@ -92,8 +95,8 @@ static bool parse(struct request *rq, struct wanted *w)
 	}
 	w->entropy = base64_decode(entropy, &w->entropy_len);
 	if (!w->entropy || w->entropy_len < ENTROPY_MIN || w->entropy_len > ENTROPY_MAX) {
-		request_fail(rq, 400, "bad_request", "\"entropy\" must be Base64 of %d to %d bytes.", ENTROPY_MIN,
-			     ENTROPY_MAX);
+		request_fail(rq, 400, "bad_request", "\"entropy\" must be Base64 of %d to %d bytes.",
+			     ENTROPY_MIN, ENTROPY_MAX);
 		free(w->entropy);
 		return false;
 	}
@@ -137,13 +140,13 @@ static void change_closed(uv_handle_t *handle)
 
 static json_t *identity_json(struct agent *a)
 {
-	json_t *answer = json_pack("{s:I, s:s, s:o}", "unix_ns", (json_int_t)now_unix_ns(), "boot_id", a->boot_id,
-				   "kernels", kernel_list_json(a));
+	json_t *answer = json_pack("{s:I, s:s, s:o}", "unix_ns", (json_int_t)now_unix_ns(), "boot_id",
+				   a->boot_id, "kernels", kernel_list_json(a));
 
 	if (!a->opt.system)
 		json_object_set_new(answer, "skipped",
-				    json_pack("[s, s, s, s, s, s]", "clock", "entropy", "hostname", "machine_id",
-					      "boot_id", "limits"));
+				    json_pack("[s, s, s, s, s, s]", "clock", "entropy", "hostname",
+					      "machine_id", "boot_id", "limits"));
 	return answer;
 }
 
@@ -156,10 +159,10 @@ static void change_end(struct identity_change *c)
 
 	a->change = NULL;
 	LIST_FOREACH(spec, &a->specs, entry)
-		if ((p = parent_of(a, spec)))
-			parent_identity_forget(p);
+	if ((p = parent_of(a, spec)))
+		parent_identity_forget(p);
 	LIST_FOREACH(k, &a->kernels, entry)
-		k->identity_done = NULL;
+	k->identity_done = NULL;
 	if (c->failure) {
 		request_fail(c->rq, 500, "identity", "The identity is not complete: %s.", c->failure);
 	} else {
@@ -185,7 +188,8 @@ static void change_overdue(uv_timer_t *timer)
 	struct identity_change *c = timer->data;
 
 	if (!c->failure)
-		c->failure = xasprintf("%u of the prepared parents and kernels did not take it in time", c->waiting);
+		c->failure = xasprintf("%u of the prepared parents and kernels did not take it in time",
+				       c->waiting);
 	change_end(c);
 }
 
@@ -204,8 +208,8 @@ static void change_warm(struct agent *a, struct request *rq, bool other_machine)
 	uv_timer_init(&a->loop, &c->timer);
 	c->timer.data = c;
 	LIST_FOREACH(spec, &a->specs, entry)
-		if ((p = parent_of(a, spec)) && parent_identity(p, change_answer, c))
-			c->waiting++;
+	if ((p = parent_of(a, spec)) && parent_identity(p, change_answer, c))
+		c->waiting++;
 	for (k = LIST_FIRST(&a->kernels); k; k = next) {
 		next = LIST_NEXT(k, entry);
 		if (kernel_identity(k, other_machine, change_answer, c))
@@ -235,7 +239,8 @@ void identity_put(struct request *rq)
 		failed = change_limits(a, &w, &err);
 	free(w.entropy);
 	if (failed)
-		return request_fail(rq, 500, "identity", "The agent could not %s: %s.", failed, strerror(-err));
+		return request_fail(rq, 500, "identity", "The agent could not %s: %s.", failed,
+				    strerror(-err));
 	other_machine = strcmp(a->boot_id, w.boot_id) != 0;
 	snprintf(a->boot_id, sizeof(a->boot_id), "%s", w.boot_id);
 	json_decref(a->env);
@@ -254,6 +259,7 @@ void identity_put_clock(struct request *rq)
 		return request_fail(rq, 400, "bad_request", "\"unix_ns\" is needed.");
 	err = rq->agent->opt.system ? machine_set_clock(unix_ns) : 0;
 	if (err)
-		return request_fail(rq, 500, "identity", "The agent could not set the clock: %s.", strerror(-err));
+		return request_fail(rq, 500, "identity", "The agent could not set the clock: %s.",
+				    strerror(-err));
 	request_answer(rq, 200, json_pack("{s:I}", "unix_ns", (json_int_t)now_unix_ns()));
 }

@@ -1,54 +1,17 @@
 #include "jupyter.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <time.h>
-#include <zmq.h>
 
+#include "jupyter_inner.h"
 #include "limits.h"
-#include "sign.h"
 #include "util.h"
 
 static const char delimiter[] = "<IDS|MSG>";
 
-enum {
-	/* Identities before the delimiter, the delimiter, the signature. */
-	ENVELOPE_MAX = 8,
-	SESSION_DIGITS = 32,
-};
-
-/* One socket with its monitor; both are read when their descriptors say so. */
-struct jupyter_socket {
-	struct jupyter *j;
-	enum wire_channel ch;
-	void *zmq, *monitor;
-	uv_poll_t *poll, *monitor_poll;
-	bool connected; /* the other end lives, as far as the monitor said */
-	bool blocked;   /* a send was refused */
-};
-
-struct jupyter {
-	const struct jupyter_ops *ops;
-	void *arg;
-	uv_loop_t *loop;
-	uv_idle_t *again; /* goes on where a turn ended */
-	struct signer *signer, *former, *next; /* former and next may be NULL */
-	char session[SESSION_DIGITS + 1];
-	uint64_t last;
-	bool closed, in_turn, wanted; /* wanted: another turn, asked for during one */
-	struct jupyter_socket socket[WIRE_CHANNELS];
-};
-
-static void *context(void)
-{
-	static void *ctx;
-
-	if (!ctx) {
-		ctx = zmq_ctx_new();
-		if (!ctx)
-			abort();
-	}
-	return ctx;
-}
+/* Identities before the delimiter, the delimiter, the signature. */
+enum { ENVELOPE_MAX = 8 };
 
 static void handle_free(uv_handle_t *handle)
 {
@@ -69,7 +32,8 @@ static bool unwrap(zmq_msg_t *parts, unsigned n, struct wire_message *ret, struc
 	*ret_signature = (struct wire_part){ zmq_msg_data(&parts[at + 1]), zmq_msg_size(&parts[at + 1]) };
 	ret->n = n - at - 2;
 	for (i = 0; i < ret->n; i++)
-		ret->part[i] = (struct wire_part){ zmq_msg_data(&parts[at + 2 + i]), zmq_msg_size(&parts[at + 2 + i]) };
+		ret->part[i] = (struct wire_part){ zmq_msg_data(&parts[at + 2 + i]),
+						   zmq_msg_size(&parts[at + 2 + i]) };
 	return true;
 }
 
@@ -200,129 +164,15 @@ void jupyter_kick(struct jupyter *j)
 		uv_idle_start(j->again, turn_again);
 }
 
-static void socket_event(uv_poll_t *poll, int status, int events)
-{
-	(void)status, (void)events;
-	jupyter_kick(poll->data);
-}
-
-static void monitor_event(uv_poll_t *poll, int status, int events);
-
-/* Takes what the monitor has to say. True when the other end went away. */
-static bool monitor_read(struct jupyter_socket *s)
-{
-	bool gone = false;
-	zmq_msg_t part;
-
-	for (;;) {
-		uint16_t event = 0;
-		bool more;
-
-		zmq_msg_init(&part);
-		if (zmq_msg_recv(&part, s->monitor, ZMQ_DONTWAIT) < 0)
-			break;
-		if (zmq_msg_size(&part) >= sizeof(event))
-			memcpy(&event, zmq_msg_data(&part), sizeof(event));
-		more = zmq_msg_more(&part);
-		zmq_msg_close(&part);
-		if (more) { /* the address */
-			zmq_msg_init(&part);
-			zmq_msg_recv(&part, s->monitor, ZMQ_DONTWAIT);
-			zmq_msg_close(&part);
-		}
-		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-			s->connected = true;
-		if (event == ZMQ_EVENT_DISCONNECTED)
-			gone = true, s->connected = false;
-	}
-	zmq_msg_close(&part);
-	return gone;
-}
-
-static void monitor_event(uv_poll_t *poll, int status, int events)
-{
-	struct jupyter_socket *s = poll->data;
-
-	(void)status, (void)events;
-	if (monitor_read(s))
-		s->j->ops->disconnected(s->j, s->j->arg);
-	else if (s->connected)
-		s->j->ops->connected(s->j, s->j->arg);
-}
-
-static uv_poll_t *poll_zmq(uv_loop_t *loop, void *zmq, uv_poll_cb event, void *data)
-{
-	uv_poll_t *poll = xcalloc(1, sizeof(*poll));
-	int fd = -1;
-	size_t size = sizeof(fd);
-
-	poll->data = data;
-	if (zmq_getsockopt(zmq, ZMQ_FD, &fd, &size) < 0 || uv_poll_init(loop, poll, fd) < 0) {
-		free(poll);
-		return NULL;
-	}
-	uv_poll_start(poll, UV_READABLE, event);
-	return poll;
-}
-
-static int monitor_open(struct jupyter_socket *s)
-{
-	static unsigned serial;
-	char address[48];
-	int zero = 0;
-
-	snprintf(address, sizeof(address), "inproc://monitor-%u", ++serial);
-	if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
-		return -errno;
-	s->monitor = zmq_socket(context(), ZMQ_PAIR);
-	if (!s->monitor)
-		return -errno;
-	zmq_setsockopt(s->monitor, ZMQ_LINGER, &zero, sizeof(zero));
-	if (zmq_connect(s->monitor, address) < 0)
-		return -errno;
-	s->monitor_poll = poll_zmq(s->j->loop, s->monitor, monitor_event, s);
-	return s->monitor_poll ? 0 : -EMFILE;
-}
-
-static int socket_open(struct jupyter *j, enum wire_channel ch, const char *address, int port)
-{
-	struct jupyter_socket *s = &j->socket[ch];
-	int zero = 0, reconnect = JUPYTER_RECONNECT_MS, ahead = JUPYTER_READ_AHEAD, send_ahead = JUPYTER_SEND_AHEAD;
-	int64_t part_max = JUPYTER_PART_MAX;
-	char *full;
-	int err, rc;
-
-	s->zmq = zmq_socket(context(), ch == WIRE_IOPUB ? ZMQ_SUB : ZMQ_DEALER);
-	if (!s->zmq)
-		return -errno;
-	zmq_setsockopt(s->zmq, ZMQ_LINGER, &zero, sizeof(zero));
-	zmq_setsockopt(s->zmq, ZMQ_RECONNECT_IVL, &reconnect, sizeof(reconnect));
-	zmq_setsockopt(s->zmq, ZMQ_RCVHWM, &ahead, sizeof(ahead));
-	zmq_setsockopt(s->zmq, ZMQ_SNDHWM, &send_ahead, sizeof(send_ahead));
-	zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &part_max, sizeof(part_max));
-	if (ch == WIRE_IOPUB)
-		zmq_setsockopt(s->zmq, ZMQ_SUBSCRIBE, "", 0);
-	else /* one identity: input_request comes on stdin to whom asked on shell */
-		zmq_setsockopt(s->zmq, ZMQ_ROUTING_ID, j->session, SESSION_DIGITS);
-	err = monitor_open(s);
-	if (err)
-		return err;
-	full = xasprintf("%s-%d", address, port);
-	rc = zmq_connect(s->zmq, full);
-	err = rc < 0 ? -errno : 0;
-	free(full);
-	if (err)
-		return err;
-	s->poll = poll_zmq(j->loop, s->zmq, socket_event, j);
-	return s->poll ? 0 : -EMFILE;
-}
-
-int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops, void *arg,
-		 struct jupyter **ret)
+int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops,
+		 void *arg, struct jupyter **ret)
 {
 	/* Ports of the connection file: shell 1, iopub 2, stdin 3, control 4, heartbeat 5. */
 	static const int port[WIRE_CHANNELS] = {
-		[WIRE_SHELL] = 1, [WIRE_IOPUB] = 2, [WIRE_STDIN] = 3, [WIRE_CONTROL] = 4,
+		[WIRE_SHELL] = 1,
+		[WIRE_IOPUB] = 2,
+		[WIRE_STDIN] = 3,
+		[WIRE_CONTROL] = 4,
 	};
 	struct jupyter *j = xcalloc(1, sizeof(*j));
 	int ch, err = 0;
@@ -341,33 +191,17 @@ int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const st
 		j->socket[ch].ch = (enum wire_channel)ch;
 	}
 	for (ch = 0; ch < WIRE_CHANNELS && !err; ch++)
-		err = socket_open(j, (enum wire_channel)ch, address, port[ch]);
+		err = jupyter_socket_open(j, (enum wire_channel)ch, address, port[ch]);
 	if (err) {
 		jupyter_close(j);
 		return err;
 	}
 	/* A descriptor tells nothing before its socket was once found empty. */
 	for (ch = 0; ch < WIRE_CHANNELS; ch++)
-		monitor_read(&j->socket[ch]);
+		jupyter_socket_look(&j->socket[ch]);
 	uv_idle_start(j->again, turn_again);
 	*ret = j;
 	return 0;
-}
-
-static void socket_close(struct jupyter_socket *s)
-{
-	if (s->poll)
-		uv_close((uv_handle_t *)s->poll, handle_free);
-	if (s->monitor_poll)
-		uv_close((uv_handle_t *)s->monitor_poll, handle_free);
-	if (s->zmq) {
-		zmq_socket_monitor(s->zmq, NULL, 0);
-		zmq_close(s->zmq);
-	}
-	if (s->monitor)
-		zmq_close(s->monitor);
-	s->zmq = s->monitor = NULL;
-	s->poll = s->monitor_poll = NULL;
 }
 
 void jupyter_close(struct jupyter *j)
@@ -377,7 +211,7 @@ void jupyter_close(struct jupyter *j)
 	if (!j)
 		return;
 	for (ch = 0; ch < WIRE_CHANNELS; ch++)
-		socket_close(&j->socket[ch]);
+		jupyter_socket_close(&j->socket[ch]);
 	uv_close((uv_handle_t *)j->again, handle_free);
 	j->closed = true;
 	if (!j->in_turn)
@@ -424,9 +258,10 @@ static char *header_text(struct jupyter *j, const char *type)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-	return xasprintf("{\"msg_id\":\"%s\",\"session\":\"%s\",\"username\":\"carrel\",\"date\":\"%s.%06ldZ\","
-			 "\"msg_type\":\"%s\",\"version\":\"5.3\"}",
-			 id, j->session, date, ts.tv_nsec / 1000, type);
+	return xasprintf(
+		"{\"msg_id\":\"%s\",\"session\":\"%s\",\"username\":\"carrel\",\"date\":\"%s.%06ldZ\","
+		"\"msg_type\":\"%s\",\"version\":\"5.3\"}",
+		id, j->session, date, ts.tv_nsec / 1000, type);
 }
 
 int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, json_t *content)
@@ -459,34 +294,6 @@ void jupyter_rekey_end(struct jupyter *j)
 	j->former = j->signer;
 	j->signer = j->next;
 	j->next = NULL;
-}
-
-bool jupyter_connected(const struct jupyter *j)
-{
-	int ch;
-
-	for (ch = 0; ch < WIRE_CHANNELS; ch++)
-		if (!j->socket[ch].connected)
-			return false;
-	return true;
-}
-
-bool jupyter_drained(struct jupyter *j)
-{
-	int ch, events = 0;
-	size_t size = sizeof(events);
-
-	for (ch = 0; ch < WIRE_CHANNELS; ch++) {
-		struct jupyter_socket *s = &j->socket[ch];
-
-		/* The monitor first: what it saw the end of is in the socket by now. */
-		monitor_read(s);
-		if (s->connected)
-			return false;
-		if (zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) < 0 || (events & ZMQ_POLLIN))
-			return false;
-	}
-	return true;
 }
 
 uint64_t jupyter_last(const struct jupyter *j)

@@ -20,7 +20,8 @@ struct jupyter;
 struct jupyter_ops {
 	/* own: an answer to jupyter_request(). The message lives until return.
 	 * May close the object. */
-	void (*message)(struct jupyter *j, enum wire_channel ch, const struct wire_message *m, bool own, void *arg);
+	void (*message)(struct jupyter *j, enum wire_channel ch, const struct wire_message *m, bool own,
+			void *arg);
 	/* The taker has no room: all but control is left in its socket until jupyter_kick(). */
 	bool (*full)(struct jupyter *j, void *arg);
 	/* After -EAGAIN of jupyter_send() on ch: it takes messages again. */
@@ -32,8 +33,8 @@ struct jupyter_ops {
 };
 
 /* address: "ipc:///path/k"; socket n is at address-n. */
-int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops, void *arg,
-		 struct jupyter **ret);
+int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops,
+		 void *arg, struct jupyter **ret);
 void jupyter_close(struct jupyter *j);
 
 /* Returns 0, -EAGAIN (later writable()) or another negative errno. */

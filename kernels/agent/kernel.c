@@ -18,8 +18,8 @@ static struct kernel *kernel_find(const struct agent *a, const char *id)
 	struct kernel *k;
 
 	LIST_FOREACH(k, &a->kernels, entry)
-		if (strcmp(k->id, id) == 0)
-			return k;
+	if (strcmp(k->id, id) == 0)
+		return k;
 	return NULL;
 }
 
@@ -55,7 +55,7 @@ json_t *kernel_list_json(const struct agent *a)
 	struct kernel *k;
 
 	LIST_FOREACH(k, &a->kernels, entry)
-		json_array_append_new(list, kernel_json(k));
+	json_array_append_new(list, kernel_json(k));
 	return list;
 }
 
@@ -137,7 +137,8 @@ static struct kernel *kernel_new(struct agent *a, const char *id, const struct s
 	return k;
 }
 
-static void kernel_create(struct request *rq, const char *id, const struct spec *spec, const char *cwd, json_t *env)
+static void kernel_create(struct request *rq, const char *id, const struct spec *spec, const char *cwd,
+			  json_t *env)
 {
 	struct agent *a = rq->agent;
 	struct kernel *k = kernel_new(a, id, spec);
@@ -166,8 +167,8 @@ void kernel_post(struct request *rq)
 	    !request_string(rq, "cwd", false, &cwd) || !request_env(rq, &env))
 		return;
 	if (!id_is_valid(id))
-		return request_fail(rq, 400, "bad_request", "\"id\" must be 1 to %d of A-Z a-z 0-9 - _ and '.'.",
-				    AGENT_ID_MAX);
+		return request_fail(rq, 400, "bad_request",
+				    "\"id\" must be 1 to %d of A-Z a-z 0-9 - _ and '.'.", AGENT_ID_MAX);
 	if (!language && !name)
 		return request_fail(rq, 400, "bad_request", "Either \"language\" or \"name\" is needed.");
 	spec = spec_find(rq->agent, name, language);
@@ -252,8 +253,8 @@ void kernel_process_ended(struct agent *a, pid_t pid, int status)
 	struct kernel *k;
 
 	LIST_FOREACH(k, &a->kernels, entry)
-		if (k->pid == pid && k->watch.pid == pid)
-			return kernel_reap(k, status);
+	if (k->pid == pid && k->watch.pid == pid)
+		return kernel_reap(k, status);
 }
 
 void kernel_parent_ended(struct agent *a)
@@ -274,7 +275,8 @@ void kernel_kill_all(struct agent *a)
 {
 	struct kernel *k;
 
-	LIST_FOREACH(k, &a->kernels, entry) {
+	LIST_FOREACH(k, &a->kernels, entry)
+	{
 		if (k->watch.pid)
 			kill(-k->watch.pid, SIGKILL);
 		leaf_kill(k->leaf);
@@ -285,10 +287,12 @@ void kernel_tell_oom(struct agent *a)
 {
 	struct kernel *k;
 
-	LIST_FOREACH(k, &a->kernels, entry) {
+	LIST_FOREACH(k, &a->kernels, entry)
+	{
 		if (!k->leaf || !leaf_oom(k->leaf))
 			continue;
 		k->oom_at = now_ms();
-		events_send(a, json_pack("{s:s, s:s, s:i}", "event", "oom", "process", k->id, "pid", (int)k->pid));
+		events_send(a, json_pack("{s:s, s:s, s:i}", "event", "oom", "process", k->id, "pid",
+					 (int)k->pid));
 	}
 }

@@ -67,7 +67,7 @@ struct kernel {
 	bool ended_early;
 	int status;
 	bool status_known;
-	uint64_t oom_at; /* now_ms() when the out-of-memory killer was seen in its leaf */
+	uint64_t oom_at;   /* now_ms() when the out-of-memory killer was seen in its leaf */
 	char *start_error; /* there never was a process, and why */
 	struct leaf *leaf;
 	int stderr_fd;
@@ -136,7 +136,8 @@ void kernel_drain(struct kernel *k);
 
 /* Asks for new randomness; done is called later, unless false is returned
  * because the kernel need not, or cannot now, be waited for. */
-bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *arg, const char *message), void *arg);
+bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *arg, const char *message),
+		     void *arg);
 void kernel_identity_answered(struct kernel *k, const struct wire_message *m);
 void kernel_identity_end(struct kernel *k, const char *message);
 

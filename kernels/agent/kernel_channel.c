@@ -74,7 +74,8 @@ static void keep_waiting(struct kernel *k, uint64_t seq, const uint8_t *payload,
 	STAILQ_INSERT_TAIL(&k->waiting, f, entry);
 }
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	struct kernel *k = arg;
 
@@ -109,7 +110,8 @@ static void on_attached(struct channel *c, void *arg)
 	read_again(k);
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	(void)first, (void)frames, (void)bytes, (void)arg;
 	channel_ack(c, last);
@@ -189,15 +191,19 @@ static void forward_too_large(struct kernel *k, enum wire_channel ch, const stru
 	struct wire_message stand_in = { .n = WIRE_SIGNED };
 
 	if (m->part[WIRE_HEADER].len + m->part[WIRE_PARENT].len > CHANNEL_FRAME_MAX / 2)
-		return log_line("a message of kernel %s has a header beyond all bounds; it is skipped", k->id);
+		return log_line("a message of kernel %s has a header beyond all bounds; it is skipped",
+				k->id);
 	random_hex(id, 32);
 	snprintf(header, sizeof(header),
 		 "{\"msg_id\":\"%s\",\"session\":\"carrel\",\"username\":\"carrel\",\"date\":\"\","
-		 "\"msg_type\":\"stream\",\"version\":\"5.3\"}", id);
+		 "\"msg_type\":\"stream\",\"version\":\"5.3\"}",
+		 id);
 	snprintf(notice, sizeof(notice),
-		 "{\"name\":\"stderr\",\"text\":\"[carrel: a message of %zu bytes (%.*s) was left out: at most %d "
+		 "{\"name\":\"stderr\",\"text\":\"[carrel: a message of %zu bytes (%.*s) was left out: at "
+		 "most %d "
 		 "bytes can be sent at once. Write it to a file instead.]\\n\"}",
-		 wire_size(m), (int)(type.len < 64 ? type.len : 0), (const char *)type.bytes, CHANNEL_FRAME_MAX);
+		 wire_size(m), (int)(type.len < 64 ? type.len : 0), (const char *)type.bytes,
+		 CHANNEL_FRAME_MAX);
 	stand_in.part[WIRE_HEADER] = wire_text(header);
 	stand_in.part[WIRE_PARENT] = m->part[WIRE_PARENT];
 	stand_in.part[WIRE_METADATA] = wire_text("{}");
@@ -206,8 +212,10 @@ static void forward_too_large(struct kernel *k, enum wire_channel ch, const stru
 	if (ch == WIRE_IOPUB)
 		return;
 	snprintf(reply, sizeof(reply),
-		 "{\"status\":\"error\",\"ename\":\"ReplyTooLarge\",\"evalue\":\"The reply had %zu bytes; at most %d can "
-		 "be sent.\",\"traceback\":[]}", wire_size(m), CHANNEL_FRAME_MAX);
+		 "{\"status\":\"error\",\"ename\":\"ReplyTooLarge\",\"evalue\":\"The reply had %zu bytes; at "
+		 "most %d can "
+		 "be sent.\",\"traceback\":[]}",
+		 wire_size(m), CHANNEL_FRAME_MAX);
 	stand_in.part[WIRE_HEADER] = m->part[WIRE_HEADER];
 	stand_in.part[WIRE_CONTENT] = wire_text(reply);
 	forward(k, ch, &stand_in, true);
@@ -215,11 +223,13 @@ static void forward_too_large(struct kernel *k, enum wire_channel ch, const stru
 
 static bool droppable(struct wire_part type, const struct wire_message *m)
 {
-	return wire_is(type, "stream") || wire_is(type, "display_data") || wire_is(type, "update_display_data") ||
-	       wire_is(type, "clear_output") || (wire_is(type, "execute_result") && wire_size(m) > KEEP_MAX);
+	return wire_is(type, "stream") || wire_is(type, "display_data") ||
+	       wire_is(type, "update_display_data") || wire_is(type, "clear_output") ||
+	       (wire_is(type, "execute_result") && wire_size(m) > KEEP_MAX);
 }
 
-static void on_own(struct kernel *k, enum wire_channel ch, struct wire_part type, const struct wire_message *m)
+static void on_own(struct kernel *k, enum wire_channel ch, struct wire_part type,
+		   const struct wire_message *m)
 {
 	if (ch == WIRE_SHELL && wire_is(type, "kernel_info_reply"))
 		k->info_seen = true;
@@ -239,7 +249,8 @@ static bool over(struct kernel *k, enum wire_channel ch, const struct wire_messa
 	return k->over_bytes > OVER_MAX;
 }
 
-static void on_message(struct jupyter *j, enum wire_channel ch, const struct wire_message *m, bool own, void *arg)
+static void on_message(struct jupyter *j, enum wire_channel ch, const struct wire_message *m, bool own,
+		       void *arg)
 {
 	struct kernel *k = arg;
 	struct wire_part type = wire_field(m->part[WIRE_HEADER], "msg_type");

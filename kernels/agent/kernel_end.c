@@ -82,9 +82,10 @@ static bool out_of_memory(const struct kernel *k)
 
 static json_t *dead_json(struct kernel *k, bool restarting)
 {
-	json_t *dead = json_pack("{s:s, s:i, s:I, s:b}", "state", "dead", "generation", (int)k->generation, "received",
-				 (json_int_t)k->handed, "restarting", restarting);
-	json_t *crash = k->start_error ? text_json(k->start_error, strlen(k->start_error)) : tail_json(&k->crash);
+	json_t *dead = json_pack("{s:s, s:i, s:I, s:b}", "state", "dead", "generation", (int)k->generation,
+				 "received", (json_int_t)k->handed, "restarting", restarting);
+	json_t *crash =
+		k->start_error ? text_json(k->start_error, strlen(k->start_error)) : tail_json(&k->crash);
 	char name[SIGNAL_NAME_MAX];
 
 	if (k->status_known && WIFSIGNALED(k->status))

@@ -18,7 +18,8 @@ static void unprepared(struct kernel *k, bool other_machine)
 	kill(k->pid, SIGKILL);
 }
 
-bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *arg, const char *message), void *arg)
+bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *arg, const char *message),
+		     void *arg)
 {
 	cleanup_free char *entropy = base64_random(64);
 	json_t *env = k->agent->env ? json_incref(k->agent->env) : json_object();
@@ -31,7 +32,8 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 		unprepared(k, other_machine);
 	if (k->identity_sent)
 		k->reseed_due = true;
-	if (!k->spec->parent || k->identity_sent || (k->phase != KERNEL_ALIVE && k->phase != KERNEL_STARTING)) {
+	if (!k->spec->parent || k->identity_sent ||
+	    (k->phase != KERNEL_ALIVE && k->phase != KERNEL_STARTING)) {
 		json_decref(env);
 		return false;
 	}

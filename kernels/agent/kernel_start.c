@@ -88,9 +88,10 @@ static int folder_open(struct kernel *k, char **ret)
 
 static json_t *connection(struct kernel *k, const char *folder)
 {
-	json_t *c = json_pack("{s:s, s:s+, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "transport", "ipc", "ip", folder,
-			      "/k", "shell_port", 1, "iopub_port", 2, "stdin_port", 3, "control_port", 4, "hb_port",
-			      5, "key", k->key, "signature_scheme", "hmac-sha256", "kernel_name", k->spec->name);
+	json_t *c = json_pack("{s:s, s:s+, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "transport", "ipc", "ip",
+			      folder, "/k", "shell_port", 1, "iopub_port", 2, "stdin_port", 3, "control_port",
+			      4, "hb_port", 5, "key", k->key, "signature_scheme", "hmac-sha256",
+			      "kernel_name", k->spec->name);
 
 	if (!c)
 		abort();
@@ -164,7 +165,8 @@ void kernel_start_heard(struct kernel *k)
 		return;
 	kernel_phase_set(k, KERNEL_ALIVE);
 	k->busy = false;
-	alive = json_pack("{s:s, s:i, s:i}", "state", "alive", "generation", (int)k->generation, "pid", (int)k->pid);
+	alive = json_pack("{s:s, s:i, s:i}", "state", "alive", "generation", (int)k->generation, "pid",
+			  (int)k->pid);
 	kernel_channel_state(k, alive);
 	if (k->reseed_due) {
 		k->reseed_due = false;
@@ -210,7 +212,8 @@ static void spawned(void *arg, pid_t pid, int err, const char *doing)
 	if (err) {
 		reaper_unwatch(&k->watch);
 		return kernel_failed(k, xasprintf("it could not %s (%s): %s", doing,
-						  json_string_value(json_array_get(k->spec->argv, 0)), strerror(-err)));
+						  json_string_value(json_array_get(k->spec->argv, 0)),
+						  strerror(-err)));
 	}
 	process_runs(k, pid);
 	if (k->ended_early && k->phase == KERNEL_STARTING)
@@ -293,7 +296,8 @@ void kernel_start(struct kernel *k)
 	if (!err) {
 		leaf_oom(k->leaf);
 		conn = connection(k, folder);
-		err = k->spec->parent ? start_forked(k, conn, stderr_fd) : start_spawned(k, conn, folder, stderr_fd);
+		err = k->spec->parent ? start_forked(k, conn, stderr_fd)
+				      : start_spawned(k, conn, folder, stderr_fd);
 	}
 	if (err)
 		kernel_failed(k, xstrdup(err == -EMSGSIZE ? "its environment is too large" : strerror(-err)));

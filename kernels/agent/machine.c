@@ -130,7 +130,8 @@ int machine_prepare(void)
 			continue;
 		if (mkdir(mounts[i].target, 0755) < 0 && errno != EEXIST)
 			return -errno;
-		if (mount(mounts[i].source, mounts[i].target, mounts[i].type, mounts[i].flags, mounts[i].options) < 0) {
+		if (mount(mounts[i].source, mounts[i].target, mounts[i].type, mounts[i].flags,
+			  mounts[i].options) < 0) {
 			log_line("cannot mount %s: %s", mounts[i].target, strerror(errno));
 			return -errno;
 		}

@@ -71,8 +71,8 @@ static const struct link_ops link_ops = {
 static int parse_options(struct agent *a, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' }, { "test", no_argument, NULL, 't' },
-		{ "run", required_argument, NULL, 'r' },    { "home", required_argument, NULL, 'h' },
+		{ "socket", required_argument, NULL, 's' },  { "test", no_argument, NULL, 't' },
+		{ "run", required_argument, NULL, 'r' },     { "home", required_argument, NULL, 'h' },
 		{ "kernels", required_argument, NULL, 'k' }, { 0 },
 	};
 	struct agent_options *o = &a->opt;
@@ -81,7 +81,8 @@ static int parse_options(struct agent *a, int argc, char **argv)
 	*o = (struct agent_options){
 		.run = "/run/carrel",
 		.home = "/home/user",
-		.kernels = "/usr/lib/carrel/kernels:/usr/local/share/jupyter/kernels:/usr/share/jupyter/kernels",
+		.kernels =
+			"/usr/lib/carrel/kernels:/usr/local/share/jupyter/kernels:/usr/share/jupyter/kernels",
 		.system = true,
 		/* Without root there is nobody else to be. */
 		.uid = geteuid() == 0 ? USER_ID : geteuid(),

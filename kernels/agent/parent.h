@@ -21,8 +21,8 @@ struct parent_fork {
 	const char *id;
 	json_t *connection;
 	const char *cwd;
-	json_t *env;      /* in addition to the sandbox's */
-	int stderr_fd;    /* borrowed until the call returns */
+	json_t *env;   /* in addition to the sandbox's */
+	int stderr_fd; /* borrowed until the call returns */
 	int procs_fd;
 };
 

@@ -16,8 +16,8 @@ static struct process *process_find(const struct agent *a, const char *id)
 	struct process *p;
 
 	LIST_FOREACH(p, &a->processes, entry)
-		if (strcmp(p->id, id) == 0)
-			return p;
+	if (strcmp(p->id, id) == 0)
+		return p;
 	return NULL;
 }
 
@@ -61,19 +61,21 @@ static void process_reaped(struct reaper_watch *w, int status)
 static void start_failed(struct process *p, int err, const char *doing)
 {
 	struct request *rq = p->starter;
-	bool program = err == -ENOENT || err == -EACCES || err == -ENOEXEC || err == -ENOTDIR || err == -EISDIR ||
-		       err == -ELOOP || err == -ENAMETOOLONG;
+	bool program = err == -ENOENT || err == -EACCES || err == -ENOEXEC || err == -ENOTDIR ||
+		       err == -EISDIR || err == -ELOOP || err == -ENAMETOOLONG;
 
 	p->starter = NULL;
 	if (program && strstr(doing, "directory"))
-		request_fail(rq, 400, "bad_request", "The working directory cannot be entered: %s.", strerror(-err));
+		request_fail(rq, 400, "bad_request", "The working directory cannot be entered: %s.",
+			     strerror(-err));
 	else if (program)
 		request_fail(rq, 400, "no_such_program", "\"%.200s\" cannot be started: %s.", p->program,
 			     err == -ENOENT ? "there is no such program" : strerror(-err));
 	else if (err == -E2BIG)
 		request_fail(rq, 400, "bad_request", "The arguments and environment are too long.");
 	else
-		request_fail(rq, 500, "process_start", "The process could not %s: %s.", doing, strerror(-err));
+		request_fail(rq, 500, "process_start", "The process could not %s: %s.", doing,
+			     strerror(-err));
 	process_free(p);
 }
 
@@ -165,11 +167,13 @@ static bool request_argv(struct request *rq, char ***ret)
 		return true;
 	}
 	if (!json_is_array(argv) || !json_array_size(argv) || json_array_size(argv) > AGENT_ARGV_MAX) {
-		request_fail(rq, 400, "bad_request", "\"argv\" must be an array of 1 to %d strings.", AGENT_ARGV_MAX);
+		request_fail(rq, 400, "bad_request", "\"argv\" must be an array of 1 to %d strings.",
+			     AGENT_ARGV_MAX);
 		return false;
 	}
 	list = xcalloc(json_array_size(argv) + 1, sizeof(*list));
-	json_array_foreach(argv, i, word) {
+	json_array_foreach(argv, i, word)
+	{
 		if (!json_is_string(word)) {
 			env_list_free(list);
 			request_fail(rq, 400, "bad_request", "\"argv\" must hold strings only.");
@@ -195,8 +199,8 @@ void process_post(struct request *rq)
 	    !request_string(rq, "cwd", false, &cwd) || !request_env(rq, &env))
 		return;
 	if (!id_is_valid(id))
-		return request_fail(rq, 400, "bad_request", "\"id\" must be 1 to %d of A-Z a-z 0-9 - _ and '.'.",
-				    AGENT_ID_MAX);
+		return request_fail(rq, 400, "bad_request",
+				    "\"id\" must be 1 to %d of A-Z a-z 0-9 - _ and '.'.", AGENT_ID_MAX);
 	if (process_find(a, id))
 		return request_fail(rq, 409, "exists", "There is a process \"%s\" already.", id);
 	if (a->process_count >= AGENT_PROCESSES_MAX)
@@ -211,11 +215,10 @@ void process_post(struct request *rq)
 	if (err) {
 		start_failed(p, err == -ENOENT ? -EIO : err, "be accounted for");
 	} else {
-		cleanup_free char *folder = !cwd || cwd[0] == '/' ? xstrdup(cwd ? cwd : a->opt.home) :
-								    xasprintf("%s/%s", a->opt.home, cwd);
+		cleanup_free char *folder = !cwd || cwd[0] == '/' ? xstrdup(cwd ? cwd : a->opt.home)
+								  : xasprintf("%s/%s", a->opt.home, cwd);
 
-		process_start(p, argv, env, folder,
-			      json_is_true(json_object_get(rq->body, "stdin")));
+		process_start(p, argv, env, folder, json_is_true(json_object_get(rq->body, "stdin")));
 	}
 	env_list_free(argv);
 }
@@ -271,17 +274,19 @@ void process_kill_all(struct agent *a)
 	struct process *p;
 
 	LIST_FOREACH(p, &a->processes, entry)
-		process_kill(p);
+	process_kill(p);
 }
 
 void process_tell_oom(struct agent *a)
 {
 	struct process *p;
 
-	LIST_FOREACH(p, &a->processes, entry) {
+	LIST_FOREACH(p, &a->processes, entry)
+	{
 		if (!p->leaf || !leaf_oom(p->leaf))
 			continue;
 		p->oom_at = now_ms();
-		events_send(a, json_pack("{s:s, s:s, s:i}", "event", "oom", "process", p->id, "pid", (int)p->pid));
+		events_send(a, json_pack("{s:s, s:s, s:i}", "event", "oom", "process", p->id, "pid",
+					 (int)p->pid));
 	}
 }

@@ -112,7 +112,8 @@ static bool output_read(struct process_pipe *pipe)
 		pipe_close(pipe);
 		return false;
 	}
-	seq = channel_send(pipe->p->channel, pipe->kind == PROCESS_STDOUT ? 'O' : 'E', false, bytes, (size_t)n);
+	seq = channel_send(pipe->p->channel, pipe->kind == PROCESS_STDOUT ? 'O' : 'E', false, bytes,
+			   (size_t)n);
 	if (seq < 0)
 		log_line("%zd bytes of process %s are lost: %s", n, pipe->p->id, strerror((int)-seq));
 	pipe->p->grace_reads += pipe->p->ended;
@@ -191,7 +192,8 @@ static void pipe_event(uv_poll_t *poll, int status, int events)
 		process_io_finish(p);
 }
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
 {
 	struct process *p = arg;
 	struct process_input *in;
@@ -218,7 +220,8 @@ static void on_drained(struct channel *c, void *arg)
 	output_poll(arg);
 }
 
-static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes, void *arg)
+static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t frames, uint64_t bytes,
+		   void *arg)
 {
 	(void)first, (void)frames, (void)bytes, (void)arg;
 	channel_ack(c, last);
@@ -318,8 +321,8 @@ static void grace_over(uv_timer_t *timer)
 	/* What itself wrote last is in the pipes, however slowly the host takes
 	 * it; what it left behind could go on for ever. */
 	for (i = PROCESS_STDOUT; i < PROCESS_PIPES; i++)
-		while (p->grace_reads < PROCESS_GRACE_READS && !channel_full(p->channel) && p->pipe[i].fd >= 0 &&
-		       output_read(&p->pipe[i]))
+		while (p->grace_reads < PROCESS_GRACE_READS && !channel_full(p->channel) &&
+		       p->pipe[i].fd >= 0 && output_read(&p->pipe[i]))
 			;
 	if (output_open(p) && channel_full(p->channel) && p->grace_reads < PROCESS_GRACE_READS) {
 		uv_timer_start(timer, grace_over, PROCESS_PIPE_GRACE_MS, 0);

@@ -10,7 +10,8 @@ static void reap(pid_t pid, int status)
 {
 	struct reaper_watch *w;
 
-	LIST_FOREACH(w, &watches, entry) {
+	LIST_FOREACH(w, &watches, entry)
+	{
 		if (w->pid != pid)
 			continue;
 		reaper_unwatch(w);

@@ -69,7 +69,8 @@ void request_fail(struct request *rq, int status, const char *code, const char *
 	va_end(ap);
 	body = json_pack("{s:s, s:s}", "code", code, "message", text);
 	if (!body) /* a cut through a character at the end of text, or foreign bytes */
-		body = json_pack("{s:s, s:s}", "code", code, "message", "the request failed; its name is not UTF-8");
+		body = json_pack("{s:s, s:s}", "code", code, "message",
+				 "the request failed; its name is not UTF-8");
 	rq->refused = true;
 	request_answer(rq, status, body);
 }
@@ -112,7 +113,8 @@ static void on_data(struct link_stream *st, const uint8_t *bytes, size_t len, vo
 	if (rq->ended || rq->refused || rq->route->body != ROUTE_JSON)
 		return;
 	if (len > AGENT_JSON_MAX - rq->in_len)
-		return request_fail(rq, 413, "too_large", "The body is larger than %d bytes.", AGENT_JSON_MAX);
+		return request_fail(rq, 413, "too_large", "The body is larger than %d bytes.",
+				    AGENT_JSON_MAX);
 	grown = realloc(rq->in, rq->in_len + len);
 	if (!grown)
 		return request_fail(rq, 500, "out_of_memory", "There is no memory for the body.");

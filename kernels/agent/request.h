@@ -30,9 +30,9 @@ struct request_hooks {
 struct request {
 	struct agent *agent;
 	struct link_stream *st;
-	char *query;                /* percent-encoded */
-	char id[AGENT_ID_MAX + 1];  /* {id} of the path, else "" */
-	json_t *body;               /* object; NULL for routes without one */
+	char *query;               /* percent-encoded */
+	char id[AGENT_ID_MAX + 1]; /* {id} of the path, else "" */
+	json_t *body;              /* object; NULL for routes without one */
 
 	const struct request_hooks *hooks; /* set by the handler */
 	void *hook_arg;

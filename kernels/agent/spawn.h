@@ -14,13 +14,13 @@
 enum { SPAWN_FDS = 4 };
 
 struct spawn {
-	char *const *argv;    /* argv[0] is looked up in envp's PATH */
+	char *const *argv; /* argv[0] is looked up in envp's PATH */
 	char *const *envp;
 	const char *cwd;
-	int fd[SPAWN_FDS];    /* become 0, 1, 2, 3; -1: /dev/null for 0 to 2, none for 3 */
-	int cgroup_procs;     /* the child writes itself there; -1: stays */
+	int fd[SPAWN_FDS]; /* become 0, 1, 2, 3; -1: /dev/null for 0 to 2, none for 3 */
+	int cgroup_procs;  /* the child writes itself there; -1: stays */
 	int oom_score_adj;
-	bool drop;            /* for good to uid and gid */
+	bool drop; /* for good to uid and gid */
 	uid_t uid;
 	gid_t gid;
 };

@@ -14,9 +14,7 @@ static bool is_argv(json_t *argv)
 
 	if (!json_is_array(argv) || json_array_size(argv) == 0 || json_array_size(argv) > AGENT_ARGV_MAX)
 		return false;
-	json_array_foreach(argv, i, word)
-		if (!json_is_string(word))
-			return false;
+	json_array_foreach(argv, i, word) if (!json_is_string(word)) return false;
 	return true;
 }
 
@@ -31,7 +29,8 @@ static void spec_add(struct agent *a, const char *name, char *folder, json_t *fi
 	struct spec *spec;
 
 	if (!is_argv(argv) || !language || (parent && !is_argv(parent)) || env_wrong(env)) {
-		log_line("%s/kernel.json is left out: it needs argv, language and, if any, a proper env", folder);
+		log_line("%s/kernel.json is left out: it needs argv, language and, if any, a proper env",
+			 folder);
 		free(folder);
 		return;
 	}
@@ -86,7 +85,8 @@ const struct spec *spec_find(const struct agent *a, const char *name, const char
 {
 	const struct spec *spec, *found = NULL;
 
-	LIST_FOREACH(spec, &a->specs, entry) {
+	LIST_FOREACH(spec, &a->specs, entry)
+	{
 		if (name && strcmp(spec->name, name) == 0)
 			return spec;
 		if (!name && strcasecmp(spec->language, language) == 0 && (!found || spec->parent))
@@ -111,8 +111,10 @@ char **spec_argv(const struct spec *spec, json_t *argv, const char *connection_f
 	json_t *word;
 	size_t i;
 
-	json_array_foreach(argv, i, word) {
-		cleanup_free char *half = fill_in(json_string_value(word), "{connection_file}", connection_file);
+	json_array_foreach(argv, i, word)
+	{
+		cleanup_free char *half =
+			fill_in(json_string_value(word), "{connection_file}", connection_file);
 
 		list[i] = fill_in(half, "{resource_dir}", spec->folder);
 	}

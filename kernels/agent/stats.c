@@ -50,9 +50,10 @@ void stats_get(struct request *rq)
 	free_bytes = (uint64_t)disk.f_bfree * disk.f_frsize;
 	size = (uint64_t)disk.f_blocks * disk.f_frsize;
 	request_answer(rq, 200,
-		       json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_used", (json_int_t)used, "memory_limit",
-				 (json_int_t)limit, "cpu_usec", (json_int_t)cgroup_work_number(a, "cpu.stat", "usage_usec"),
-				 "pids", (json_int_t)cgroup_work_number(a, "pids.current", NULL), "disk_used",
+		       json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_used", (json_int_t)used,
+				 "memory_limit", (json_int_t)limit, "cpu_usec",
+				 (json_int_t)cgroup_work_number(a, "cpu.stat", "usage_usec"), "pids",
+				 (json_int_t)cgroup_work_number(a, "pids.current", NULL), "disk_used",
 				 (json_int_t)(size - free_bytes - disk_reserved()), "disk_size",
 				 (json_int_t)(size - disk_reserved()), "uptime_ms", (json_int_t)uptime_ms()));
 }

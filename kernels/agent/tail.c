@@ -39,7 +39,13 @@ json_t *tail_json(const struct tail *t)
 /* Length of the UTF-8 character at s, 0 when there is none. */
 static size_t utf8_length(const unsigned char *s, size_t len)
 {
-	size_t want = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0, i;
+	size_t want = s[0] < 0x80   ? 1
+		      : s[0] < 0xc2 ? 0
+		      : s[0] < 0xe0 ? 2
+		      : s[0] < 0xf0 ? 3
+		      : s[0] < 0xf5 ? 4
+				    : 0,
+	       i;
 
 	if (!want || want > len || !s[0])
 		return 0;

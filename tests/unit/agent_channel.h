@@ -18,8 +18,8 @@ struct tap {
 	void *arg;
 };
 
-static inline void tap_frame(struct channel *ch, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
-			     void *arg)
+static inline void tap_frame(struct channel *ch, uint8_t type, uint64_t seq, const uint8_t *payload,
+			     size_t len, void *arg)
 {
 	struct tap *t = arg;
 

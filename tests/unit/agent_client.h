@@ -101,11 +101,14 @@ static inline int client_dial(struct client *c)
 static inline void client_connect(struct client *c)
 {
 	static const struct link_ops ops = {
-		.up = client_on_up, .down = client_on_down, .want_write = client_want_write,
+		.up = client_on_up,
+		.down = client_on_down,
+		.want_write = client_want_write,
 	};
 
 	c->link = link_new(LINK_CLIENT, &ops, c);
-	CHECK_INT(link_uv_open(&c->loop, c->link, client_dial(c), LINK_UV_SOCKET, NULL, NULL, &c->binding), 0);
+	CHECK_INT(link_uv_open(&c->loop, c->link, client_dial(c), LINK_UV_SOCKET, NULL, NULL, &c->binding),
+		  0);
 	link_hello(c->link);
 	client_wait(c, &c->up);
 }
@@ -122,8 +125,8 @@ static inline void client_disconnect(struct client *c)
 static inline pid_t client_spawn(struct client *c, const char *kernels)
 {
 	char socket[80], run[80], home[80];
-	const char *argv[] = { "carrel-agent", "--test", "--socket", socket, "--run", run, "--home", home,
-			       "--kernels", kernels, NULL };
+	const char *argv[] = { "carrel-agent", "--test", "--socket",  socket,  "--run", run,
+			       "--home",       home,     "--kernels", kernels, NULL };
 	pid_t pid;
 
 	snprintf(socket, sizeof(socket), "%s/agent", c->dir);
@@ -197,7 +200,9 @@ static inline void answer_closed(struct link_stream *st, int err, void *arg)
 }
 
 static const struct link_stream_ops answer_ops = {
-	.response = answer_response, .data = answer_data, .closed = answer_closed,
+	.response = answer_response,
+	.data = answer_data,
+	.closed = answer_closed,
 };
 
 static inline void answer_clear(struct answer *a)
@@ -228,7 +233,8 @@ static inline void ask_bytes(struct client *c, struct answer *a, const char *met
 		a->json = json_loadb((char *)a->body, a->len, 0, NULL);
 }
 
-static inline void ask(struct client *c, struct answer *a, const char *method, const char *path, const char *body)
+static inline void ask(struct client *c, struct answer *a, const char *method, const char *path,
+		       const char *body)
 {
 	ask_bytes(c, a, method, path, body, body ? strlen(body) : 0);
 }
@@ -238,10 +244,11 @@ static inline const char *answer_text(const struct answer *a, const char *name)
 	return json_string_value(json_object_get(a->json, name));
 }
 
-#define IDENTITY                                                                                     \
-	"{\"unix_ns\":1764400000000000000,\"hostname\":\"desk-1\",\"machine_id\":"                  \
-	"\"0123456789abcdef0123456789abcdef\",\"boot_id\":\"01234567-89ab-cdef-0123-456789abcdef\"," \
-	"\"entropy\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" \
+#define IDENTITY                                                                                             \
+	"{\"unix_ns\":1764400000000000000,\"hostname\":\"desk-1\",\"machine_id\":"                           \
+	"\"0123456789abcdef0123456789abcdef\",\"boot_id\":\"01234567-89ab-cdef-0123-456789abcdef\","         \
+	"\"entropy\":"                                                                                       \
+	"\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" \
 	"AAAAAAAAAAAAAAAAAAAAAAAA\",\"env\":{\"COLOUR\":\"green\"},\"limits\":{\"memory_mb\":512}}"
 
 static inline void client_identify(struct client *c)

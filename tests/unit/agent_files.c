@@ -149,7 +149,8 @@ static void cut_upload(void)
 
 static const char *entry_name(size_t i)
 {
-	return json_string_value(json_object_get(json_array_get(json_object_get(a.json, "entries"), i), "name"));
+	return json_string_value(
+		json_object_get(json_array_get(json_object_get(a.json, "entries"), i), "name"));
 }
 
 static void list_and_delete(void)
@@ -197,7 +198,8 @@ static void full_disk(void)
 		return;
 	}
 	snprintf(command, sizeof(command),
-		 "mkdir %s/home/small && mount -t tmpfs -o size=1m,uid=1000,gid=1000 small %s/home/small", c.dir, c.dir);
+		 "mkdir %s/home/small && mount -t tmpfs -o size=1m,uid=1000,gid=1000 small %s/home/small",
+		 c.dir, c.dir);
 	if (system(command) != 0) {
 		free(bytes);
 		return;

@@ -10,11 +10,11 @@ static struct answer a;
 /* What a kernel's channel brought that the tests look at. */
 struct view {
 	struct tap tap;
-	char text[1024];       /* of streams */
+	char text[1024]; /* of streams */
 	size_t streams;
 	uint64_t stream_bytes;
-	char reply[512];       /* content of the last shell reply */
-	char large[512];       /* content of the last stream on stderr */
+	char reply[512]; /* content of the last shell reply */
+	char large[512]; /* content of the last stream on stderr */
 	bool in_order;
 	bool replied, idle, state, asked;
 	json_t *last_state;
@@ -57,7 +57,8 @@ static void on_each(struct tap *t, uint8_t type, uint64_t seq, const uint8_t *pa
 	if (wire_is(kind, "input_request"))
 		v->asked = ch == WIRE_STDIN;
 	if (ch == WIRE_SHELL) {
-		snprintf(v->reply, sizeof(v->reply), "%.*s", (int)(m.part[WIRE_CONTENT].len > 500 ? 500 : m.part[WIRE_CONTENT].len),
+		snprintf(v->reply, sizeof(v->reply), "%.*s",
+			 (int)(m.part[WIRE_CONTENT].len > 500 ? 500 : m.part[WIRE_CONTENT].len),
 			 (const char *)m.part[WIRE_CONTENT].bytes);
 		v->replied = true;
 	}
@@ -87,8 +88,10 @@ static void send_message(struct view *v, enum wire_channel ch, const char *type,
 	uint8_t *payload;
 
 	snprintf(header, sizeof(header),
-		 "{\"msg_id\":\"m%u\",\"session\":\"host\",\"username\":\"u\",\"date\":\"\",\"msg_type\":\"%s\","
-		 "\"version\":\"5.3\"}", ++serial, type);
+		 "{\"msg_id\":\"m%u\",\"session\":\"host\",\"username\":\"u\",\"date\":\"\",\"msg_type\":\"%"
+		 "s\","
+		 "\"version\":\"5.3\"}",
+		 ++serial, type);
 	m.part[WIRE_HEADER] = wire_text(header);
 	m.part[WIRE_PARENT] = m.part[WIRE_METADATA] = wire_text("{}");
 	m.part[WIRE_CONTENT] = wire_text(text);
@@ -191,7 +194,8 @@ static void interrupt(struct view *v, const char *path)
 	CHECK(strstr(v->reply, "KeyboardInterrupt"));
 }
 
-static void die(struct view *v, const char *code, json_int_t exit_code, const char *signal_wanted, const char *crash)
+static void die(struct view *v, const char *code, json_int_t exit_code, const char *signal_wanted,
+		const char *crash)
 {
 	json_int_t generation = state_number(v, "generation");
 	uint64_t sent;

@@ -9,8 +9,8 @@ static struct answer a;
 /* Starts id by a shell line and opens its channel. */
 static void start(struct tap *t, const char *id, const char *cmd, bool with_stdin)
 {
-	json_t *body = json_pack("{s:s, s:s, s:b, s:{s:s}}", "id", id, "cmd", cmd, "stdin", with_stdin, "env", "SIZE",
-				 "large");
+	json_t *body = json_pack("{s:s, s:s, s:b, s:{s:s}}", "id", id, "cmd", cmd, "stdin", with_stdin, "env",
+				 "SIZE", "large");
 	char *text = json_dumps(body, 0), path[128];
 
 	ask(&c, &a, "POST", "/processes", text);
@@ -172,7 +172,8 @@ static void flood_unheard(void)
 	char path[128];
 	struct tap t;
 
-	ask(&c, &a, "POST", "/processes", "{\"id\":\"p12\",\"cmd\":\"head -c 30000000 /dev/zero; touch over\"}");
+	ask(&c, &a, "POST", "/processes",
+	    "{\"id\":\"p12\",\"cmd\":\"head -c 30000000 /dev/zero; touch over\"}");
 	CHECK_INT(a.status, 201);
 	snprintf(path, sizeof(path), "%s/home/over", c.dir);
 	do

@@ -49,16 +49,18 @@ static inline void standin_send_part(void *socket, const void *bytes, size_t len
 		;
 }
 
-static inline void standin_send(struct standin *s, void *socket, const char *ident, size_t ident_len, const char *type,
-				const char *parent, json_t *content)
+static inline void standin_send(struct standin *s, void *socket, const char *ident, size_t ident_len,
+				const char *type, const char *parent, json_t *content)
 {
 	char *text = json_dumps(content, JSON_COMPACT), hex[SIGN_HEX], header[256];
 	struct wire_message m = { .n = WIRE_SIGNED };
 	unsigned i;
 
 	snprintf(header, sizeof(header),
-		 "{\"msg_id\":\"%s-%u\",\"session\":\"%s\",\"username\":\"k\",\"date\":\"\",\"msg_type\": \"%s\","
-		 "\"version\":\"5.3\"}", s->session, ++s->messages, s->session, type);
+		 "{\"msg_id\":\"%s-%u\",\"session\":\"%s\",\"username\":\"k\",\"date\":\"\",\"msg_type\": "
+		 "\"%s\","
+		 "\"version\":\"5.3\"}",
+		 s->session, ++s->messages, s->session, type);
 	m.part[WIRE_HEADER] = wire_text(header);
 	m.part[WIRE_PARENT] = wire_text(parent);
 	m.part[WIRE_METADATA] = wire_text("{}");
@@ -160,7 +162,8 @@ static inline json_t *standin_execute(struct standin *s, struct standin_request 
 	if (strncmp(code, "big ", 4) == 0) {
 		char *text = standin_letters((size_t)n);
 
-		standin_publish(s, "display_data", r->header, json_pack("{s:{s:s}}", "data", "text/plain", text));
+		standin_publish(s, "display_data", r->header,
+				json_pack("{s:{s:s}}", "data", "text/plain", text));
 		free(text);
 	}
 	if (strncmp(code, "bigreply ", 9) == 0)
@@ -213,7 +216,8 @@ static inline void standin_serve(struct standin *s, void *socket, struct standin
 		json_decref(reply);
 		reply = standin_execute(s, r);
 	} else if (strcmp(r->type, "carrel_identity_request") == 0) {
-		snprintf(s->seed, sizeof(s->seed), "%.100s", json_string_value(json_object_get(r->content, "entropy")));
+		snprintf(s->seed, sizeof(s->seed), "%.100s",
+			 json_string_value(json_object_get(r->content, "entropy")));
 		key = json_string_value(json_object_get(r->content, "key"));
 		next = key ? signer_new(key) : NULL;
 	} else if (strcmp(r->type, "interrupt_request") == 0) {
@@ -269,7 +273,8 @@ static inline void *standin_bind(void *ctx, int type, json_t *conn, const char *
 static inline __attribute__((noreturn)) void standin_kernel(json_t *conn, const char *seed)
 {
 	void *ctx = zmq_ctx_new();
-	struct standin s = { .ctx = ctx, .signer = signer_new(json_string_value(json_object_get(conn, "key"))) };
+	struct standin s = { .ctx = ctx,
+			     .signer = signer_new(json_string_value(json_object_get(conn, "key"))) };
 
 	signal(SIGINT, standin_sigint);
 	snprintf(s.session, sizeof(s.session), "s%d", (int)getpid());
@@ -280,7 +285,8 @@ static inline __attribute__((noreturn)) void standin_kernel(json_t *conn, const 
 	s.control = standin_bind(ctx, ZMQ_ROUTER, conn, "control_port");
 	for (;;) {
 		zmq_pollitem_t items[] = {
-			{ .socket = s.control, .events = ZMQ_POLLIN }, { .socket = s.shell, .events = ZMQ_POLLIN },
+			{ .socket = s.control, .events = ZMQ_POLLIN },
+			{ .socket = s.shell, .events = ZMQ_POLLIN },
 			{ .socket = s.iopub, .events = ZMQ_POLLIN },
 		};
 		char topic[64];
@@ -342,7 +348,9 @@ static inline int standin_parent(void)
 	standin_tell(json_pack("{s:s}", "op", "ready"));
 	for (;;) {
 		struct iovec iov = { text, sizeof(text) - 1 };
-		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = control,
 				      .msg_controllen = sizeof(control) };
 		ssize_t n = recvmsg(3, &msg, 0);
 		json_t *packet;
@@ -352,7 +360,8 @@ static inline int standin_parent(void)
 			return 0;
 		packet = json_loadb(text, (size_t)n, 0, NULL);
 		if (strcmp(json_string_value(json_object_get(packet, "op")), "identity") == 0) {
-			snprintf(seed, sizeof(seed), "%s", json_string_value(json_object_get(packet, "entropy")));
+			snprintf(seed, sizeof(seed), "%s",
+				 json_string_value(json_object_get(packet, "entropy")));
 			standin_tell(json_pack("{s:s, s:b}", "op", "identity", "ok", 1));
 		} else {
 			memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fds));
@@ -382,12 +391,13 @@ static inline void standin_specs(const char *dir)
 
 	self[n < 0 ? 0 : n] = '\0';
 	for (i = 0; i < 2; i++) {
-		spec = json_pack("{s:[s, s, s], s:s, s:s, s:s}", "argv", self, "--kernel", "{connection_file}",
-				 "display_name", "x", "language", i ? "prepared" : "bare", "interrupt_mode",
-				 i ? "message" : "signal");
+		spec = json_pack("{s:[s, s, s], s:s, s:s, s:s}", "argv", self, "--kernel",
+				 "{connection_file}", "display_name", "x", "language",
+				 i ? "prepared" : "bare", "interrupt_mode", i ? "message" : "signal");
 		if (i)
-			json_object_set_new(spec, "metadata",
-					    json_pack("{s:{s:[s, s]}}", "carrel", "parent", self, "--parent"));
+			json_object_set_new(
+				spec, "metadata",
+				json_pack("{s:{s:[s, s]}}", "carrel", "parent", self, "--parent"));
 		snprintf(path, sizeof(path), "mkdir -p %s/%s", dir, i ? "ready" : "plain");
 		if (system(path) != 0)
 			exit(1);
