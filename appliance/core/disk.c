@@ -166,9 +166,25 @@ static int spawn_wait(const char *const argv[])
  * behind a snapshot. The image's own scratch disk is made the same way. */
 int disk_format(const char *path, unsigned disk_mb, struct fault *f)
 {
-	const char *const argv[] = { "/usr/sbin/mkfs.ext4", "-q", "-F", "-L", "carrel-scratch", "-m", "0",
-				     "-b", "4096", "-i", "8192", "-I", "256", "-O", "^has_journal,^resize_inode",
-				     "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", path, NULL };
+	const char *const argv[] = { "/usr/sbin/mkfs.ext4",
+				     "-q",
+				     "-F",
+				     "-L",
+				     "carrel-scratch",
+				     "-m",
+				     "0",
+				     "-b",
+				     "4096",
+				     "-i",
+				     "8192",
+				     "-I",
+				     "256",
+				     "-O",
+				     "^has_journal,^resize_inode",
+				     "-E",
+				     "lazy_itable_init=0,nodiscard,root_owner=0:0",
+				     path,
+				     NULL };
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int err = fd < 0 ? -errno : 0;
 

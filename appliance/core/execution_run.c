@@ -97,8 +97,9 @@ int execution_start(struct execution *e)
 	strcpy(e->status, "running");
 	e->started_ms = unix_ms();
 	e->began_mono_ms = mono_ms();
+	/* Stored with the first frame that comes back: what the agent has of a queue
+	 * is found out after a restart. */
 	e->changed = true;
-	kernel_txn(e->kernel);
 	execution_arm(e, 0);
 	return 0;
 }
@@ -156,15 +157,12 @@ static void execution_replied(struct execution *e, const struct jupyter_msg *m)
 	e->replied = true;
 }
 
-void execution_message(struct execution *e, const struct jupyter_msg *m)
+static void execution_output(struct execution *e, const struct jupyter_msg *m)
 {
 	struct store_txn *t = kernel_txn(e->kernel);
 
 	e->changed = true;
-	if (m->type == JUPYTER_EXECUTE_INPUT)
-		execution_started(e, m->execution_count);
-	else if (m->type != JUPYTER_STATUS && m->type != JUPYTER_EXECUTE_REPLY)
-		execution_started(e, -1);
+	execution_started(e, m->type == JUPYTER_EXECUTE_INPUT ? m->execution_count : -1);
 	switch (m->type) {
 	case JUPYTER_STREAM:
 		execution_stream(e, t, m->is_stderr ? "stderr" : "stdout", m->text, m->len);
@@ -181,16 +179,19 @@ void execution_message(struct execution *e, const struct jupyter_msg *m)
 	case JUPYTER_CLEAR_OUTPUT:
 		events_add(&e->events, "clear_output", json_pack("{s:b}", "wait", m->wait));
 		break;
-	case JUPYTER_EXECUTE_REPLY:
-		execution_replied(e, m);
-		break;
-	case JUPYTER_STATUS:
-		if (strcmp(m->text, "idle") == 0)
-			e->idle = true;
-		break;
 	default:
 		break;
 	}
+}
+
+void execution_message(struct execution *e, const struct jupyter_msg *m)
+{
+	if (m->type == JUPYTER_EXECUTE_REPLY)
+		execution_replied(e, m);
+	else if (m->type != JUPYTER_STATUS)
+		execution_output(e, m);
+	else if (strcmp(m->text, "idle") == 0)
+		e->idle = true;
 	if (e->replied && e->idle)
 		execution_end(e, end_status(e), NULL);
 }

@@ -25,6 +25,14 @@ static void on_resume(void *arg)
 	kernel_unpause(arg);
 }
 
+static void on_ack(void *arg)
+{
+	struct kernel *k = arg;
+
+	k->unacked = 0;
+	channel_ack(k->channel, k->safe_seq);
+}
+
 struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_id, const char *language,
 			  bool exists)
 {
@@ -45,7 +53,8 @@ struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_
 	k->queue_last = &k->queue;
 	k->channel = channel_new(CHANNEL_REFUSE, &kernel_channel_ops, k);
 	k->resume = hub_timer_new(sb->core->hub, on_resume, k);
-	if (!k->channel || !k->resume) {
+	k->ack = hub_timer_new(sb->core->hub, on_ack, k);
+	if (!k->channel || !k->resume || !k->ack) {
 		k->refs = 1;
 		kernel_unref(k);
 		return NULL;
@@ -66,6 +75,7 @@ void kernel_unref(struct kernel *k)
 		return;
 	hub_turn_cancel(k->core->hub, &k->flush);
 	hub_timer_free(k->resume);
+	hub_timer_free(k->ack);
 	channel_free(k->channel);
 	free(k);
 }

@@ -21,6 +21,13 @@ enum {
 	KERNEL_BAD_MAX = 1000,
 	/* While a paused channel waits for its reader or the store. */
 	KERNEL_RESUME_MS = 250,
+	/* An acknowledgement wakes the guest in the middle of a cell, and under software
+	 * emulation that costs milliseconds: so it waits a little, but never until the
+	 * agent's CHANNEL_RETAIN_MAX is in sight. */
+	KERNEL_ACK_MS = 200,
+	KERNEL_ACK_BYTES = 256 * 1024,
+	/* Frames that change nothing (busy, replies) are stored with the next that do. */
+	KERNEL_UNSTORED_MAX = 64 * 1024,
 	/* After a time-out: for the interrupt to work, then for the kill. A cold
 	 * traceback takes a second under software emulation. */
 	KERNEL_INTERRUPT_GRACE_MS = 5 * 1000,
@@ -57,11 +64,13 @@ struct kernel {
 	struct store_txn *txn;  /* of this turn */
 	uint64_t restored_sent; /* from the row; counts until the first attach */
 	bool restored;
-	uint64_t batch_seq, acked_seq;
-	struct execution *finished; /* ended in this turn, their last rows still unwritten */
+	uint64_t batch_seq, safe_seq; /* received, committed */
+	size_t unstored, unacked;     /* bytes received since the last transaction, committed since the last
+					 acknowledgement */
+	struct execution *finished;   /* ended in this turn, their last rows still unwritten */
 	struct hub_item flush;
 	bool paused;
-	struct hub_timer *resume;
+	struct hub_timer *resume, *ack;
 };
 
 /* Adds the default kernel. exists: a clone has it, a booted machine must start it. */

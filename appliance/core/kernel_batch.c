@@ -10,6 +10,7 @@ struct kernel_commit {
 	struct hub_item item;
 	struct kernel *kernel;
 	uint64_t seq;
+	size_t bytes;
 	int err;
 	char message[256];
 };
@@ -40,9 +41,13 @@ static void kernel_committed(void *arg)
 		if (k->sandbox)
 			sandbox_end(k->sandbox, commit->err == -ENOSPC ? "host-disk-full" : "store-failed",
 				    commit->message);
-	} else if (commit->seq > k->acked_seq) {
-		k->acked_seq = commit->seq;
-		channel_ack(k->channel, commit->seq);
+	} else if (commit->seq > k->safe_seq) {
+		k->safe_seq = commit->seq;
+		k->unacked += commit->bytes;
+		if (k->unacked >= KERNEL_ACK_BYTES)
+			hub_timer_set(k->ack, 0);
+		else if (!hub_timer_is_set(k->ack))
+			hub_timer_set(k->ack, KERNEL_ACK_MS);
 	}
 	if (k->sandbox)
 		kernel_unpause(k);
@@ -134,6 +139,8 @@ void kernel_flush(void *arg)
 	}
 	commit->kernel = k;
 	commit->seq = k->batch_seq;
+	commit->bytes = k->unstored;
+	k->unstored = 0;
 	kernel_ref(k);
 	store_txn_submit(t, on_commit, commit);
 	kernel_unpause(k);

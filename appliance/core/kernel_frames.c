@@ -107,8 +107,10 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 	(void)c;
 	if (!k->sandbox || k->sandbox->state == SANDBOX_ENDING)
 		return;
-	kernel_txn(k);
 	k->batch_seq = seq;
+	k->unstored += len;
+	if (type == 'S' || k->unstored > KERNEL_UNSTORED_MAX)
+		kernel_txn(k);
 	if (type == 'J')
 		kernel_jupyter(k, payload, len);
 	else if (type == 'S')

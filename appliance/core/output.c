@@ -33,7 +33,8 @@ void outputs_restore(struct outputs *o, json_t *rows)
 		return;
 	/* Without memory the next text begins a new output. */
 	if (clip_restore(&o->clip, json_string_value(head), json_string_length(head), json_string_value(tail),
-			 json_string_length(tail), (uint64_t)json_integer_value(json_object_get(row, "bytes"))) < 0)
+			 json_string_length(tail),
+			 (uint64_t)json_integer_value(json_object_get(row, "bytes"))) < 0)
 		return;
 	o->stream = stream;
 	o->spooled = (uint64_t)json_integer_value(json_object_get(row, "spooled"));

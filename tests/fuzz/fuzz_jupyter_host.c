@@ -1,4 +1,6 @@
-/* FUZZ: appliance/core/jupyter.c appliance/core/json_bound.c appliance/core/buf.c appliance/core/events.c appliance/core/times.c appliance/core/utf8_split.c appliance/store/clip.c appliance/store/ids.c LIBS: -ljansson -lcrypto */
+/* FUZZ: appliance/core/jupyter.c appliance/core/json_bound.c appliance/core/buf.c appliance/core/events.c
+ * appliance/core/times.c appliance/core/utf8_split.c appliance/store/clip.c appliance/store/ids.c LIBS:
+ * -ljansson -lcrypto */
 /* What a hostile agent or kernel may send up a channel, to the host's parser and
  * from there to events. The first byte chooses: a payload as it stands, or the
  * rest as the content of a well-formed message of some type. Every line that
@@ -13,8 +15,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const types[] = { "status", "execute_input", "stream",      "display_data", "update_display_data",
-				     "error",  "clear_output",  "execute_reply", "execute_result", "inspect_reply" };
+static const char *const types[] = { "status",       "execute_input",       "stream",
+				     "display_data", "update_display_data", "error",
+				     "clear_output", "execute_reply",       "execute_result",
+				     "inspect_reply" };
 
 static void part(struct buf *b, const void *bytes, size_t len)
 {
@@ -71,7 +75,8 @@ static void check_lines(const struct events *e)
 		if (!c || c - at > XLOG_LINE_MAX)
 			abort();
 		json = json_loadb(at, (size_t)(c - at), JSON_ALLOW_NUL, NULL);
-		if (!json_is_object(json) || (uint64_t)json_integer_value(json_object_get(json, "seq")) != ++n)
+		if (!json_is_object(json) ||
+		    (uint64_t)json_integer_value(json_object_get(json, "seq")) != ++n)
 			abort();
 		json_decref(json);
 	}

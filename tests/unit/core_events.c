@@ -1,4 +1,5 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
+ * -luv -lcrypto */
 /* The NDJSON writer: ASCII only, numbered, bounded, nothing cut inside a character. */
 #include <errno.h>
 
@@ -114,9 +115,11 @@ static void bundle_is_cut(void)
 
 	memset(big, 'x', len);
 	data = json_pack("{s:s%,s:s}", "image/png", big, len, "text/plain", "<Figure>");
-	events_bundle(&e, "display", data, json_pack("{s:s}", "display_id", "d"), "/v1/executions/e/outputs/1/full");
+	events_bundle(&e, "display", data, json_pack("{s:s}", "display_id", "d"),
+		      "/v1/executions/e/outputs/1/full");
 	CHECK_INT(lines_each(&e, keep, &line), 1);
-	CHECK_STR(json_string_value(json_object_get(json_object_get(line, "data"), "text/plain")), "<Figure>");
+	CHECK_STR(json_string_value(json_object_get(json_object_get(line, "data"), "text/plain")),
+		  "<Figure>");
 	CHECK(!json_object_get(json_object_get(line, "data"), "image/png"));
 	CHECK(json_is_true(json_object_get(line, "truncated")));
 	CHECK_STR(json_string_value(json_array_get(json_object_get(line, "omitted"), 0)), "image/png");

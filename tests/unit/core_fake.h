@@ -63,8 +63,8 @@ static void fake_send(struct vm *vm, int channel, const char *type, const char *
 {
 	struct buf b = { 0 };
 	char number = (char)channel;
-	json_t *parts[4] = { json_pack("{s:s}", "msg_type", type), json_pack("{s:s}", "msg_id", parent), json_object(),
-			     content };
+	json_t *parts[4] = { json_pack("{s:s}", "msg_type", type), json_pack("{s:s}", "msg_id", parent),
+			     json_object(), content };
 	unsigned i;
 
 	buf_add(&b, &number, 1);
@@ -95,14 +95,16 @@ static void fake_stream(struct vm *vm, const char *parent, const char *text)
 
 static void fake_reply(struct vm *vm, const char *parent, const char *status)
 {
-	fake_send(vm, 0, "execute_reply", parent, json_pack("{s:s,s:i}", "status", status, "execution_count", 1));
+	fake_send(vm, 0, "execute_reply", parent,
+		  json_pack("{s:s,s:i}", "status", status, "execution_count", 1));
 	fake_status(vm, parent, "idle");
 }
 
 static void fake_error(struct vm *vm, const char *parent, const char *name)
 {
 	fake_send(vm, 3, "error", parent,
-		  json_pack("{s:s,s:s,s:[s,s]}", "ename", name, "evalue", "why", "traceback", "first", "second"));
+		  json_pack("{s:s,s:s,s:[s,s]}", "ename", name, "evalue", "why", "traceback", "first",
+			    "second"));
 	fake_reply(vm, parent, "error");
 }
 
@@ -115,10 +117,12 @@ static void fake_died(struct vm *vm, const char *how)
 {
 	char text[256];
 
-	snprintf(text, sizeof(text), "{\"state\":\"dead\",\"generation\":%u,%s,\"received\":%llu,\"restarting\":true}",
+	snprintf(text, sizeof(text),
+		 "{\"state\":\"dead\",\"generation\":%u,%s,\"received\":%llu,\"restarting\":true}",
 		 (unsigned)vm->generation, how, (unsigned long long)channel_received(vm->channel));
 	fake_state(vm, text);
-	snprintf(text, sizeof(text), "{\"state\":\"alive\",\"generation\":%u,\"pid\":9}", (unsigned)++vm->generation);
+	snprintf(text, sizeof(text), "{\"state\":\"alive\",\"generation\":%u,\"pid\":9}",
+		 (unsigned)++vm->generation);
 	fake_state(vm, text);
 	vm->hanging[0] = '\0';
 	vm->deaf = false;
@@ -165,7 +169,8 @@ static json_t *fake_part(const uint8_t **at)
 	return json;
 }
 
-static void fake_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len, void *arg)
+static void fake_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		       void *arg)
 {
 	struct vm *vm = arg;
 	const uint8_t *at = payload + 5;
@@ -255,7 +260,9 @@ static void fake_closed(struct link_stream *st, int err, void *arg)
 
 static void fake_requested(struct link *l, struct link_stream *st, const struct link_request *rq, void *arg)
 {
-	static const struct link_stream_ops ops = { .data = fake_data, .eof = fake_eof, .closed = fake_closed };
+	static const struct link_stream_ops ops = { .data = fake_data,
+						    .eof = fake_eof,
+						    .closed = fake_closed };
 	struct vm *vm = arg;
 	struct fake_request *r;
 
@@ -298,7 +305,8 @@ static void fake_accept(uv_poll_t *poll, int status, int events)
 	if (fd < 0)
 		return;
 	link_uv_close(vm->binding);
-	CHECK_INT(link_uv_open(vm->engine->loop, vm->link, fd, LINK_UV_SOCKET, fake_lost, vm, &vm->binding), 0);
+	CHECK_INT(link_uv_open(vm->engine->loop, vm->link, fd, LINK_UV_SOCKET, fake_lost, vm, &vm->binding),
+		  0);
 }
 
 /* --- the engine --- */
@@ -349,7 +357,9 @@ static int fake_start(struct engine *e, const struct vm_config *config, const st
 	static const struct link_ops link_ops = { .request = fake_requested, .want_write = fake_want_write };
 	struct vm *vm = calloc(1, sizeof(*vm));
 
-	*vm = (struct vm){ .engine = e, .ops = *ops, .arg = arg, .mode = config->mode, .generation = 1, .handles = 2 };
+	*vm = (struct vm){
+		.engine = e, .ops = *ops, .arg = arg, .mode = config->mode, .generation = 1, .handles = 2
+	};
 	snprintf(vm->id, sizeof(vm->id), "%s", config->id);
 	snprintf(vm->path, sizeof(vm->path), "%s/%s.sock", e->run_dir, config->id);
 	CHECK(config->scratch_fd >= 0 && config->rootfs_fd >= 0);
@@ -438,9 +448,16 @@ static int fake_deadline(struct vm *vm, uint64_t boottime_ns)
 	return 0;
 }
 
-static const struct engine_ops fake_engine = { .name = "fake", .accel = "none", .probe = fake_probe, .start = fake_start,
-					       .adopt = fake_adopt, .pause = fake_done, .resume = fake_done,
-					       .save = fake_done, .stop = fake_stop, .set_deadline = fake_deadline,
+static const struct engine_ops fake_engine = { .name = "fake",
+					       .accel = "none",
+					       .probe = fake_probe,
+					       .start = fake_start,
+					       .adopt = fake_adopt,
+					       .pause = fake_done,
+					       .resume = fake_done,
+					       .save = fake_done,
+					       .stop = fake_stop,
+					       .set_deadline = fake_deadline,
 					       .free = fake_free };
 const struct engine_ops *const engines[] = { &fake_engine, NULL };
 

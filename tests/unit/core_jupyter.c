@@ -1,4 +1,5 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
+ * -luv -lcrypto */
 /* Messages from a hostile guest: what is not the protocol is told apart and never trusted. */
 #include <errno.h>
 
@@ -19,7 +20,8 @@ static void part(struct buf *b, const char *text, size_t len)
 	buf_add(b, text, len);
 }
 
-static struct buf message(int channel, const char *header, const char *parent, const char *content, size_t len)
+static struct buf message(int channel, const char *header, const char *parent, const char *content,
+			  size_t len)
 {
 	struct buf b = { 0 };
 	char number = (char)channel;
@@ -72,7 +74,9 @@ static void good(void)
 	jupyter_msg_free(&m);
 	CHECK_INT(parse(3, "display_data",
 			"{\"data\":{\"text/plain\":\"x\",\"no mime\":1,\"a/b/c\":2,\"image/png\":null},"
-			"\"transient\":{\"display_id\":\"d\"}}", &m), 0);
+			"\"transient\":{\"display_id\":\"d\"}}",
+			&m),
+		  0);
 	CHECK_INT(json_object_size(m.data), 1);
 	CHECK_STR(m.name, "d");
 	jupyter_msg_free(&m);

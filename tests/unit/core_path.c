@@ -1,4 +1,5 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv
+ * -lcrypto */
 /* The whole core on a scripted agent: snapshot, clone, executions and every way
  * they end, the queue, hostile agents, admission, deadlines, restart. */
 #include <poll.h>
@@ -47,13 +48,15 @@ static void stage(void)
 	dir_make("cache/snapshots");
 	dir_make("cache/images");
 	dir_make("cache/images/hash1");
-	settings = (struct settings){ .engine = "auto", .template_name = "python", .memory_mb = 6000,
-				      .sandboxes_per_owner = 4 };
+	settings = (struct settings){
+		.engine = "auto", .template_name = "python", .memory_mb = 6000, .sandboxes_per_owner = 4
+	};
 	snprintf(settings.state, sizeof(settings.state), "%s", u.dir);
 	snprintf(settings.run, sizeof(settings.run), "%s/run", u.dir);
 	snprintf(settings.cache, sizeof(settings.cache), "%s/cache", u.dir);
 	snprintf(settings.image, sizeof(settings.image), "%s/image", u.dir);
-	file_make(settings.image, "manifest.json", "{\"hash\":\"hash1\",\"template\":\"python\",\"built_at\":\"now\"}", 0);
+	file_make(settings.image, "manifest.json",
+		  "{\"hash\":\"hash1\",\"template\":\"python\",\"built_at\":\"now\"}", 0);
 	file_make(settings.image, "template.json", "{\"limits\":{\"memory_mb\":512}}", 0);
 	file_make(settings.image, "rootfs.ext4", "root", 0);
 	file_make(settings.image, "scratch.ext4", "scratch", (off_t)1024 << 20);
@@ -79,8 +82,14 @@ static void core_begin(void)
 static int create_as(const char *owner, unsigned timeout_s, json_t **ret, struct fault *f)
 {
 	json_t *none = json_object();
-	struct sandbox_spec spec = { .template_name = "python", .engine = "auto", .timeout_s = timeout_s,
-				     .memory_mb = 512, .disk_mb = 1024, .cpus = 1, .env = none, .metadata = none };
+	struct sandbox_spec spec = { .template_name = "python",
+				     .engine = "auto",
+				     .timeout_s = timeout_s,
+				     .memory_mb = 512,
+				     .disk_mb = 1024,
+				     .cpus = 1,
+				     .env = none,
+				     .metadata = none };
 	int err = core_sandbox_create(core, owner, &spec, ret, f);
 
 	json_decref(none);
@@ -102,7 +111,7 @@ static void create(char id[STORE_ID_MAX], const char *started)
 	json_decref(sandbox);
 }
 
-static void delete(const char *id)
+static void delete (const char *id)
 {
 	struct fault f;
 
@@ -165,7 +174,8 @@ static json_t *event(json_t *events, const char *type)
 	json_t *each;
 	size_t i;
 
-	json_array_foreach(events, i, each) {
+	json_array_foreach(events, i, each)
+	{
 		CHECK_INT(json_integer_value(json_object_get(each, "seq")), i + 1);
 		if (strcmp(text_of(each, "type"), type) == 0)
 			return each;
@@ -186,7 +196,8 @@ static json_t *end_of(struct run *r, json_t *events)
 	return end;
 }
 
-static void expect(const char *sandbox, const char *code, unsigned timeout_s, const char *status, const char *type)
+static void expect(const char *sandbox, const char *code, unsigned timeout_s, const char *status,
+		   const char *type)
 {
 	struct run r = start(sandbox, code, timeout_s);
 	json_t *events = events_of(&r);
@@ -349,7 +360,7 @@ static void ending_under_a_cell(void)
 	create(id, "clone");
 	running = start(id, "hang", 0);
 	queued = start(id, "print x", 0);
-	delete(id);
+	delete (id);
 	events = events_of(&running);
 	CHECK_STR(text_of(end_of(&running, events), "status"), "died");
 	CHECK_STR(text_of(end_of(&running, events), "reason"), "asked");
@@ -358,7 +369,7 @@ static void ending_under_a_cell(void)
 	CHECK_STR(text_of(end_of(&queued, events), "status"), "cancelled");
 	json_decref(events);
 	sandbox_ended(id, "asked");
-	delete(id);
+	delete (id);
 	CHECK_INT(execute(id, "print x", 0, NULL, &running, &f), -EBUSY);
 	CHECK_INT(f.status, 409);
 	CHECK_INT(core_sandbox_delete(core, "own-other", id, &f), -ENOENT);
@@ -384,8 +395,14 @@ static void admission(void)
 {
 	char ids[4][STORE_ID_MAX], big[STORE_ID_MAX];
 	json_t *sandbox, *none = json_object();
-	struct sandbox_spec spec = { .template_name = "python", .engine = "auto", .timeout_s = 300, .memory_mb = 4096,
-				     .disk_mb = 1024, .cpus = 1, .env = none, .metadata = none };
+	struct sandbox_spec spec = { .template_name = "python",
+				     .engine = "auto",
+				     .timeout_s = 300,
+				     .memory_mb = 4096,
+				     .disk_mb = 1024,
+				     .cpus = 1,
+				     .env = none,
+				     .metadata = none };
 	struct fault f = { 0 };
 	int i;
 
@@ -394,13 +411,13 @@ static void admission(void)
 	CHECK_INT(create_as(u.owner, 300, &sandbox, &f), -EDQUOT);
 	CHECK_INT(f.status, 429);
 	CHECK_STR(f.code, "quota");
-	delete(ids[0]);
+	delete (ids[0]);
 	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), -ENOMEM);
 	CHECK_INT(f.status, 503);
 	CHECK_STR(f.code, "capacity");
 	CHECK(f.retry_after_s > 0);
 	for (i = 1; i < 4; i++)
-		delete(ids[i]);
+		delete (ids[i]);
 	/* A class without a snapshot is booted, never cut down to another. */
 	spec.memory_mb = 2048;
 	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), 0);
@@ -408,7 +425,7 @@ static void admission(void)
 	snprintf(big, sizeof(big), "%s", text_of(sandbox, "id"));
 	json_decref(sandbox);
 	expect(big, "print boot", 0, "ok", "stdout");
-	delete(big);
+	delete (big);
 	strcpy(spec.engine, "jail");
 	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), -EINVAL);
 	CHECK_STR(f.code, "engine_unavailable");
@@ -428,14 +445,14 @@ static void spoilt_snapshot(void)
 	fake.refuse_clones = 2;
 	create(id, "boot");
 	expect(id, "print boot", 0, "ok", "stdout");
-	delete(id);
+	delete (id);
 	create(id, "boot");
-	delete(id);
+	delete (id);
 	while (!core_ready(core, why, sizeof(why)))
 		usleep(2000);
 	CHECK_INT(fake.templates, templates + 1);
 	create(id, "clone");
-	delete(id);
+	delete (id);
 }
 
 static void deadline(void)
@@ -512,7 +529,7 @@ int main(void)
 	dying(id);
 	queueing(id);
 	files_are_refused(id);
-	delete(id);
+	delete (id);
 	ending_under_a_cell();
 	hostile();
 	admission();

@@ -1,4 +1,5 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
+ * -luv -lcrypto */
 /* The sandbox's states: every allowed step, and nothing else. */
 #include "appliance/core/state.h"
 #include "appliance/core/template.h"
@@ -6,8 +7,9 @@
 
 static void steps(void)
 {
-	static const char *const allowed[] = { "creating>running", "creating>ending", "running>paused", "running>ending",
-					       "paused>running",   "paused>ending",   "ending>ended" };
+	static const char *const allowed[] = { "creating>running", "creating>ending", "running>paused",
+					       "running>ending",   "paused>running",  "paused>ending",
+					       "ending>ended" };
 	char step[64];
 	unsigned from, to, i, n = 0;
 
@@ -15,7 +17,8 @@ static void steps(void)
 		for (to = 0; to < SANDBOX_STATES; to++) {
 			bool expected = false;
 
-			snprintf(step, sizeof(step), "%s>%s", sandbox_state_name(from), sandbox_state_name(to));
+			snprintf(step, sizeof(step), "%s>%s", sandbox_state_name(from),
+				 sandbox_state_name(to));
 			for (i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
 				expected |= strcmp(step, allowed[i]) == 0;
 			if (sandbox_state_may(from, to) != expected) {
@@ -31,7 +34,8 @@ static void steps(void)
 static void limits(void)
 {
 	CHECK(sandbox_state_limit_ms(SANDBOX_CREATING, false) > 0);
-	CHECK(sandbox_state_limit_ms(SANDBOX_CREATING, true) > sandbox_state_limit_ms(SANDBOX_CREATING, false));
+	CHECK(sandbox_state_limit_ms(SANDBOX_CREATING, true) >
+	      sandbox_state_limit_ms(SANDBOX_CREATING, false));
 	CHECK(sandbox_state_limit_ms(SANDBOX_ENDING, false) > 0);
 	CHECK_INT(sandbox_state_limit_ms(SANDBOX_RUNNING, false), 0);
 }
