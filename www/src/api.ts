@@ -8,7 +8,7 @@ export type Event =
 	| { type: "stdout" | "stderr"; seq: number; text: string }
 	| { type: "result" | "display"; seq: number; data: Bundle; display_id?: string; full?: string }
 	| { type: "error"; seq: number; name: string; value: string; traceback: string[] }
-	| { type: "truncated"; seq?: number; stream: string; bytes_total: number }
+	| { type: "truncated"; seq?: number; stream: string }
 	| { type: "end"; seq: number; status: string; reason?: string; exit_code?: number; signal?: string; duration_ms: number }
 	| { type: "keepalive"; seq?: undefined };
 
@@ -62,10 +62,12 @@ export class Api {
 		}
 	}
 
-	/** A result too large for an event comes without its largest form: that one is fetched. */
-	private async complete(e: Event): Promise<Event> {
+	/** A result too large for an event comes without its largest form: that one is fetched, once it is stored. */
+	private async complete(e: Event, tries = 50): Promise<Event> {
 		if ((e.type !== "result" && e.type !== "display") || !e.full) return e;
-		const blob = await this.bytes(e.full);
+		const blob = await this.bytes(e.full).catch((fault: Error) => void (e.data["text/plain"] ??= fault.message));
+		if (!blob && tries) return new Promise((r) => setTimeout(r, 200)).then(() => this.complete(e, tries - 1));
+		if (!blob) return e;
 		const bytes = new Uint8Array(await blob.arrayBuffer());
 		const base64 = () => btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join(""));
 		e.data[blob.type.split(";")[0]!] = /^image\/(?!svg)/.test(blob.type) ? base64() : await blob.text();

@@ -162,7 +162,8 @@ async function open(key: string): Promise<void> {
 	localStorage.setItem(KEY, key);
 	say("");
 	document.body.className = "in";
-	await remember(api.sandbox(localStorage.getItem(SANDBOX) || "none"));
+	const id = localStorage.getItem(SANDBOX);
+	await remember(id ? api.sandbox(id) : Promise.resolve(undefined));
 	if (notebook) return;
 	const whole = (cell: Cell, kind: string) => void told(async () => save(`${kind}.txt`, await api.whole(cell.xid!, kind)))();
 	notebook = new Notebook($("cells"), { run, remove, whole });

@@ -50,7 +50,7 @@ export class Outputs {
 		if (e.type === "result" || e.type === "display") this.add(this.bundle(e.data), e.display_id);
 		if (e.type === "error") this.text("error", e.traceback.join("\n") || `${e.name}: ${e.value}`);
 		if (e.type === "started" && e.kernel_restarted) this.note("The kernel was started anew: earlier variables are gone.");
-		if (e.type === "truncated") this.note(`${e.stream}: ${e.bytes_total.toLocaleString()} bytes in all. `, e.stream);
+		if (e.type === "truncated" && e.stream === "events") this.note("A part is missing here: it was too much to keep. ", "stdout");
 		if (e.type === "end" && e.status !== "ok" && e.status !== "error") {
 			const code = e.exit_code === undefined ? "" : `exit code ${e.exit_code}`;
 			this.note([e.status, e.reason, e.signal, code].filter(Boolean).join(", "));
