@@ -1,6 +1,4 @@
-/* FUZZ: appliance/core/jupyter.c appliance/core/json_bound.c appliance/core/buf.c appliance/core/events.c
- * appliance/core/times.c appliance/core/utf8_split.c appliance/store/clip.c appliance/store/ids.c LIBS:
- * -ljansson -lcrypto */
+/* FUZZ: appliance/core/jupyter.c appliance/core/json_bound.c appliance/core/buf.c appliance/core/events.c appliance/core/times.c appliance/core/utf8_split.c appliance/store/clip.c appliance/store/ids.c LIBS: -ljansson -lcrypto */
 /* What a hostile agent or kernel may send up a channel, to the host's parser and
  * from there to events. The first byte chooses: a payload as it stands, or the
  * rest as the content of a well-formed message of some type. Every line that

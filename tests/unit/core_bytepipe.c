@@ -1,5 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
- * -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The pipe between a blocking worker and the hub: every byte once, in order, with
  * bounded memory; each side's end and fault reach the other. */
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
- * -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The NDJSON writer: ASCII only, numbered, bounded, nothing cut inside a character. */
 #include <errno.h>
 

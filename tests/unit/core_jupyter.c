@@ -1,5 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
- * -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* Messages from a hostile guest: what is not the protocol is told apart and never trusted. */
 #include <errno.h>
 

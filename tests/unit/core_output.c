@@ -1,5 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
- * -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* Stored outputs: text of one stream folds into one row, long text is clipped and
  * spooled whole, bundles keep their data or their bytes. On a real store. */
 #include "appliance/core/base64.h"

@@ -1,5 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2
- * -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The sandbox's states: every allowed step, and nothing else. */
 #include "appliance/core/state.h"
 #include "appliance/core/template.h"
