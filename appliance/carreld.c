@@ -1,15 +1,19 @@
 /* carreld: the unprivileged daemon between nginx and the sandboxes.
  *
+ * carreld --routes prints the routes of its REST face and ends.
+ *
  * SIGTERM: stop, sandboxes go on and are found again by the next start.
  * SIGINT (Ctrl-C): stop and end the sandboxes too.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/core.h"
 #include "front/front.h"
+#include "front/route.h"
 #include "settings.h"
 #include "store/store.h"
 
@@ -67,6 +71,10 @@ int main(int argc, char **argv)
 	sigset_t stop;
 	int sig = 0;
 
+	if (argc == 2 && !strcmp(argv[1], "--routes")) {
+		routes_print(stdout);
+		return EXIT_SUCCESS;
+	}
 	if (settings_parse(&c.settings, argc, argv, &f)) {
 		fprintf(stderr, "carreld: %s\n", f.message);
 		return 2;

@@ -83,24 +83,25 @@ static int check_memory(const struct core *c, const struct vm_class *cls, struct
 	return -ENOMEM;
 }
 
-static int check_quota(const struct core *c, const char *owner, struct fault *f)
+static int check_quota(const struct core *c, const char *owner, unsigned quota, struct fault *f)
 {
 	const struct sandbox *sb;
 	unsigned n = 0;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
 		n += strcmp(sb->owner, owner) == 0;
-	if (n < c->settings->sandboxes_per_owner)
+	if (n < quota)
 		return 0;
 	fault_set(f, EDQUOT, 429, "quota", "You have %u sandboxes; your quota is %u. End one first.", n,
-		  c->settings->sandboxes_per_owner);
+		  quota);
 	f->retry_after_s = ADMISSION_RETRY_S;
 	return -EDQUOT;
 }
 
-int admission_check(const struct core *c, const char *owner, const struct sandbox_spec *spec,
-		    const struct vm_class *cls, struct fault *f)
+int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
+		    struct fault *f)
 {
+	const struct sandbox_spec *spec = w->spec;
 	const char *engine = engine_ops_of(c->engine)->name;
 	int err;
 
@@ -111,7 +112,7 @@ int admission_check(const struct core *c, const char *owner, const struct sandbo
 	if (strcmp(spec->engine, "auto") != 0 && strcmp(spec->engine, engine) != 0)
 		return fault_field(f, "engine_unavailable", "engine",
 				   "This appliance runs the engine %s, not %s.", engine, spec->engine);
-	err = check_quota(c, owner, f);
+	err = check_quota(c, w->owner, w->quota, f);
 	if (!err)
 		err = check_memory(c, cls, f);
 	if (!err)

@@ -9,8 +9,8 @@
 enum { ADMISSION_RETRY_S = 5 };
 
 /* 0, or 429 `quota`, 503 `capacity`, 400 for what this host can never give. */
-int admission_check(const struct core *c, const char *owner, const struct sandbox_spec *spec,
-		    const struct vm_class *cls, struct fault *f);
+int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
+		    struct fault *f);
 /* Megabytes of RAM granted now, builds included. */
 unsigned admission_memory_used_mb(const struct core *c);
 /* The host's default for settings.memory_mb = 0. */

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "admission.h"
 #include "core_inner.h"
+#include "kernel.h"
 #include "sandbox.h"
 #include "template.h"
 
@@ -192,7 +194,6 @@ struct core_question {
 	struct core *core;
 	bool ready;
 	char why[320];
-	json_t *result;
 };
 
 static void ready_run(struct hub_call *call)
@@ -216,34 +217,106 @@ bool core_ready(struct core *c, char *ret_why, size_t size)
 	return q.ready;
 }
 
-static void stats_run(struct hub_call *call)
+static void count_kernels(const struct sandbox *sb, struct core_figures *f)
 {
-	struct core_question *q = (struct core_question *)call;
-	struct core *c = q->core;
-	unsigned counts[SANDBOX_STATES] = { 0 }, i;
-	json_t *states = json_object();
-	struct sandbox *sb;
+	const struct kernel *k;
 
-	for (sb = c->sandboxes; sb; sb = sb->next)
-		counts[sb->state]++;
+	for (k = sb->kernels; k; k = k->next) {
+		f->kernels++;
+		f->executions_running += k->running != NULL;
+		f->executions_queued += k->queued;
+	}
+}
+
+static void figures_fill(struct core *c, struct core_figures *f)
+{
+	const struct sandbox *sb;
+	unsigned i;
+
+	_Static_assert((int)SANDBOX_ENDED < (int)FIGURES_STATES_MAX, "a place for each state and the end");
+	*f = (struct core_figures){
+		.engine = engine_ops_of(c->engine)->name,
+		.starts = c->starts,
+		.ends = c->ends,
+		.executions = c->executions,
+		.memory_mb = c->memory_mb,
+		.memory_used_mb = admission_memory_used_mb(c),
+		.template_ready = template_ready(c->default_template),
+	};
 	for (i = 0; i < SANDBOX_ENDED; i++)
-		json_object_set_new(states, sandbox_state_name((enum sandbox_state)i),
-				    json_integer(counts[i]));
-	q->result =
-		json_pack("{s:o,s:{s:i,s:i},s:{s:i,s:i},s:s,s:b}", "sandboxes", states, "capacity",
-			  "memory_mb", (int)c->memory_mb, "memory_used_mb", (int)admission_memory_used_mb(c),
-			  "pool", "size", 0, "ready", 0, "engine", engine_ops_of(c->engine)->name,
-			  "template_ready", template_ready(c->default_template));
+		f->states[i].state = sandbox_state_name((enum sandbox_state)i);
+	for (sb = c->sandboxes; sb; sb = sb->next) {
+		if (sb->state < SANDBOX_ENDED)
+			f->states[sb->state].sandboxes++;
+		count_kernels(sb, f);
+	}
+}
+
+struct core_figuring {
+	struct hub_call call;
+	struct core *core;
+	struct core_figures *figures;
+};
+
+static void figures_run(struct hub_call *call)
+{
+	struct core_figuring *q = (struct core_figuring *)call;
+
+	figures_fill(q->core, q->figures);
 	hub_call_end(call, 0);
+}
+
+void core_figures(struct core *c, struct core_figures *ret)
+{
+	struct core_figuring q = { .core = c, .figures = ret };
+
+	hub_call(c->hub, &q.call, figures_run);
+}
+
+static unsigned disk_free_mb(const struct core *c)
+{
+	struct statvfs fs;
+
+	if (statvfs(c->settings->state, &fs) < 0)
+		return 0;
+	return (unsigned)(((unsigned long long)fs.f_bavail * fs.f_frsize) >> 20);
 }
 
 int core_stats(struct core *c, json_t **ret)
 {
-	struct core_question q = { .core = c };
+	struct core_figures f;
+	json_t *states = json_object(), *stats;
+	unsigned i;
 
-	hub_call(c->hub, &q.call, stats_run);
-	if (!q.result)
+	core_figures(c, &f);
+	for (i = 0; f.states[i].state; i++)
+		json_object_set_new(states, f.states[i].state, json_integer(f.states[i].sandboxes));
+	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:i, s:i}, s:{s:i, s:i}, s:s, s:b}", "sandboxes",
+			  states, "executions", "running", (int)f.executions_running, "queued",
+			  (int)f.executions_queued, "kernels", (int)f.kernels, "capacity", "memory_mb",
+			  (int)f.memory_mb, "memory_used_mb", (int)f.memory_used_mb, "disk_free_mb",
+			  (int)disk_free_mb(c), "sandboxes_per_owner", (int)c->settings->sandboxes_per_owner,
+			  "pool", "size", 0, "ready", 0, "engine", f.engine, "template_ready",
+			  (int)f.template_ready);
+	if (!stats)
 		return -ENOMEM;
-	*ret = q.result;
+	*ret = stats;
+	return 0;
+}
+
+int core_templates(struct core *c, json_t **ret)
+{
+	const struct image *image = &c->image;
+	json_t *recipe = image->recipe, *list;
+	json_t *description = json_object_get(recipe, "description");
+
+	/* Copies: what a worker holds must not share counters of references with another's. */
+	list = json_pack("{s:[{s:s, s:s*, s:s, s:s, s:o*, s:o*}], s:n}", "templates", "name", image->template_name,
+			 "description", json_string_value(description), "image", image->hash, "built_at",
+			 image->built_at, "languages", json_deep_copy(json_object_get(recipe, "languages")),
+			 "limits", json_deep_copy(json_object_get(recipe, "limits")), "next");
+	if (!list)
+		return -ENOMEM;
+	*ret = list;
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "../store/store.h"
 #include "../store/xlog.h"
 #include "bytepipe.h"
+#include "figures.h"
 
 struct core;
 
@@ -94,7 +95,11 @@ struct process_spec {
 int core_process_run(struct core *c, const char *owner, const char *sandbox_id, const struct process_spec *spec,
 		     struct bytepipe **out, struct fault *f);
 
-/* {"sandboxes":{state:n},"capacity":…,"pool":…} for /v1/stats and /healthz. */
+/* {"templates":[{name, description, image, built_at, languages, limits}],"next":null}; never blocks. */
+int core_templates(struct core *c, json_t **ret);
+/* {"sandboxes":{state:n},"executions":…,"capacity":…,"pool":…} for /v1/stats. */
 int core_stats(struct core *c, json_t **ret);
+/* The same and the counters, for /metrics. */
+void core_figures(struct core *c, struct core_figures *ret);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "../../vmm/engine.h"
 #include "core.h"
+#include "figures.h"
 #include "hub.h"
 #include "image.h"
 
@@ -26,6 +27,7 @@ struct core {
 	char run_dir[300];         /* runtime directories of machines: $STATE/run */
 	struct sandbox *sandboxes; /* all that have not ended */
 	unsigned memory_mb;        /* what sandboxes may use together */
+	struct tally starts, ends, executions;
 	bool stopping;
 	bool end_sandboxes;
 	struct hub_call *stop_call; /* waits for what core_stop() ends */

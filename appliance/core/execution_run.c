@@ -262,6 +262,7 @@ void execution_end(struct execution *e, const char *status, const char *reason)
 	if (reason && reason != e->reason)
 		snprintf(e->reason, sizeof(e->reason), "%s", reason);
 	e->ended_ms = unix_ms();
+	tally_add(&e->core->executions, status);
 	outputs_close(&e->outputs, kernel_txn(k), &e->events);
 	e->end_at = e->events.lines.len;
 	end_event(e);

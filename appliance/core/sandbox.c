@@ -170,7 +170,7 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
 	template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
 	if (!err)
-		err = admission_check(c, w->owner, w->spec, &cls, f);
+		err = admission_check(c, w, &cls, f);
 	if (!err)
 		err = template_choose(c, w->spec, &cls, &t, f);
 	if (!err) {
@@ -253,6 +253,7 @@ void sandbox_run(struct sandbox *sb)
 		return;
 	}
 	sandbox_enter(sb, SANDBOX_RUNNING);
+	tally_add(&sb->core->starts, sb->started ? sb->started : "other");
 	commit->core = sb->core;
 	commit->waiters = sb->create;
 	memcpy(commit->id, sb->id, sizeof(commit->id));
@@ -369,6 +370,7 @@ static void sandbox_finish(void *arg)
 		abort();
 	sandbox_enter(sb, SANDBOX_ENDED);
 	sb->ended_ms = unix_ms();
+	tally_add(&sb->core->ends, sb->reason);
 	commit->core = sb->core;
 	memcpy(commit->id, sb->id, sizeof(commit->id));
 	commit->waiters = sb->gone;

@@ -21,6 +21,7 @@ struct sandbox_waiter {
 	struct core *core;
 	const char *owner, *id;
 	const struct sandbox_spec *spec;
+	unsigned quota; /* sandboxes its owner may have */
 	unsigned timeout_s;
 	json_t *result;
 	struct sandbox_waiter *next;

@@ -16,10 +16,18 @@ int about_health(struct request *r, struct fault *f)
 
 int about_me(struct request *r, struct fault *f)
 {
-	json_t *body = json_pack("{s:s, s:b, s:{s:i}, s:{s:i}}", "id", r->owner, "admin", r->admin, "quota",
-				 "sandboxes", (int)r->settings->sandboxes_per_owner, "running", "sandboxes",
-				 (int)store_running_count(r->store, r->owner));
+	unsigned quota = 0;
+	json_t *owner, *body;
+	int err = store_owner_quota(r->store, r->owner, r->settings->sandboxes_per_owner, &quota);
 
+	if (!err)
+		err = store_owner_get(r->store, r->owner, &owner);
+	if (err)
+		return store_fault(f, err, "owner");
+	body = json_pack("{s:s, s:O, s:b, s:{s:i}, s:{s:i}}", "id", r->owner, "name",
+			 json_object_get(owner, "name"), "admin", (int)r->admin, "quota", "sandboxes", (int)quota,
+			 "running", "sandboxes", (int)store_running_count(r->store, r->owner));
+	json_decref(owner);
 	return body ? respond_json(r, 200, body, f) : fault_no_memory(f);
 }
 
@@ -35,6 +43,13 @@ int about_stats(struct request *r, struct fault *f)
 	json_object_set_new(stats, "streams",
 			    json_pack("{s:i, s:i}", "open", (int)open, "limit", (int)limit));
 	return respond_json(r, 200, stats, f);
+}
+
+int about_templates(struct request *r, struct fault *f)
+{
+	json_t *list;
+
+	return core_templates(r->core, &list) ? fault_no_memory(f) : respond_json(r, 200, list, f);
 }
 
 int about_later(struct request *r, struct fault *f)

@@ -88,6 +88,9 @@ int executions_stream(struct request *r, struct fault *f)
 	if (err)
 		return err;
 	err = store_log_open(r->store, r->owner, r->id, &log);
+	if (err == -ENOENT)
+		return fault_set(f, ENOENT, 404, "not_found",
+				 "There is no such execution, or its events were erased.");
 	return err ? store_fault(f, err, "execution") : stream_log(r, log, after, f);
 }
 
@@ -128,4 +131,11 @@ int executions_full(struct request *r, struct fault *f)
 	err = full_send(r, &full);
 	output_full_close(&full);
 	return err;
+}
+
+int executions_erase(struct request *r, struct fault *f)
+{
+	int err = store_execution_erase(r->store, r->owner, r->id, f);
+
+	return err ? err : respond_empty(r, 204);
 }

@@ -174,6 +174,14 @@ static int field_read(const struct field *d, const char *path, json_t *v, void *
 		return field_env(d, path, v, to, f);
 	case FIELD_STRINGS:
 		return field_strings(d, path, v, to, f);
+	case FIELD_BOOL:
+		if (!json_is_boolean(v))
+			return wrong_type(f, path, "true or false", v);
+		*(json_t **)to = v;
+		return 0;
+	case FIELD_ANY:
+		*(json_t **)to = v;
+		return 0;
 	case FIELD_TABLE:
 		return json_is_object(v) ? table_read(d->table, path, v, dest, f)
 					 : wrong_type(f, path, "an object", v);
@@ -235,4 +243,9 @@ static int table_read(const struct field *table, const char *prefix, json_t *bod
 int fields_read(const struct field *table, json_t *body, void *dest, struct fault *f)
 {
 	return table_read(table, "", body, dest, f);
+}
+
+int fields_read_in(const struct field *table, const char *prefix, json_t *object, void *dest, struct fault *f)
+{
+	return table_read(table, prefix, object, dest, f);
 }

@@ -22,6 +22,8 @@ enum field_type {
 	FIELD_OBJECT,  /* json_t *; max: bytes when written out */
 	FIELD_ENV,     /* json_t *: names to strings, as a process environment takes them; max as above */
 	FIELD_STRINGS, /* json_t *: array of strings without NUL; min, max: their number */
+	FIELD_BOOL,    /* json_t *: true or false */
+	FIELD_ANY,     /* json_t *: checked by the caller */
 	FIELD_TABLE,   /* an object with a table of its own, into the same struct */
 };
 
@@ -42,5 +44,7 @@ struct field {
 
 /* table ends with FIELD_END. 0, or -EINVAL with the fault. */
 int fields_read(const struct field *table, json_t *body, void *dest, struct fault *f);
+/* The same for an object inside the body; prefix is its name, for the faults. */
+int fields_read_in(const struct field *table, const char *prefix, json_t *object, void *dest, struct fault *f);
 
 #endif

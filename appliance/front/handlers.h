@@ -16,6 +16,7 @@ int executions_get(struct request *r, struct fault *f);
 int executions_stream(struct request *r, struct fault *f);
 int executions_interrupt(struct request *r, struct fault *f);
 int executions_full(struct request *r, struct fault *f);
+int executions_erase(struct request *r, struct fault *f);
 
 int files_put(struct request *r, struct fault *f);
 int files_get(struct request *r, struct fault *f);
@@ -24,9 +25,17 @@ int files_list(struct request *r, struct fault *f);
 
 int processes_run(struct request *r, struct fault *f);
 
+int owners_create(struct request *r, struct fault *f);
+int owners_list(struct request *r, struct fault *f);
+int keys_create(struct request *r, struct fault *f);
+int keys_list(struct request *r, struct fault *f);
+int keys_delete(struct request *r, struct fault *f);
+
 int about_health(struct request *r, struct fault *f);
 int about_me(struct request *r, struct fault *f);
 int about_stats(struct request *r, struct fault *f);
+int about_templates(struct request *r, struct fault *f);
+int about_metrics(struct request *r, struct fault *f);
 /* 501 with a sentence, for what the interface names and this version cannot do. */
 int about_later(struct request *r, struct fault *f);
 

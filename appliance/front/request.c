@@ -6,8 +6,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 
 #include "auth.h"
+#include "figures.h"
 #include "json_in.h"
 #include "respond.h"
 
@@ -157,13 +159,23 @@ static void request_refuse(struct request *r, int err, struct fault *f, const st
 	respond_fault(r, f, extra);
 }
 
+static int64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
+}
+
 void request_serve(struct request *r)
 {
 	const char *method = FCGX_GetParam("REQUEST_METHOD", r->fcgi->envp);
 	struct route_match match = { .route = NULL };
 	struct fault f = { .status = 0 };
+	int64_t began;
 	int err;
 
+	began = now_us();
 	r->method = method ? method : "";
 	r->head_only = !strcmp(r->method, "HEAD");
 	request_limits(r);
@@ -172,6 +184,7 @@ void request_serve(struct request *r)
 		err = request_gated(r, &f);
 	if (err)
 		request_refuse(r, err, &f, &match);
+	figures_add(r->route, r->status, now_us() - began);
 	json_decref(r->body);
 	target_free(&r->target);
 }

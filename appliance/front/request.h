@@ -34,6 +34,7 @@ struct request {
 	bool admin;
 
 	bool head_sent;
+	int status;     /* of the head; 0: none was sent */
 	bool head_only; /* HEAD */
 	json_t *body;   /* parsed; borrowed by what fields_read() filled */
 };

@@ -76,6 +76,7 @@ int respond_head(struct request *r, int status, const char *type, int64_t length
 	if (n < 0 || (size_t)n >= sizeof(head))
 		return -E2BIG;
 	r->head_sent = true;
+	r->status = status;
 	return respond_write(r, head, (size_t)n);
 }
 

@@ -15,8 +15,15 @@ enum { EMPTY_BODY_MAX = 1024 };
 
 const struct route routes[] = {
 	{ "GET", "/healthz", about_health, 0, RIGHTS_NONE, GATE_QUICK },
+	{ "GET", "/metrics", about_metrics, 0, RIGHTS_ADMIN, GATE_QUICK },
 	{ "GET", "/v1/me", about_me, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", "/v1/stats", about_stats, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "GET", "/v1/templates", about_templates, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "POST", "/v1/owners", owners_create, JSON_IN_MAX, RIGHTS_ADMIN, GATE_QUICK },
+	{ "GET", "/v1/owners", owners_list, 0, RIGHTS_ADMIN, GATE_QUICK },
+	{ "POST", "/v1/owners/{oid}/keys", keys_create, JSON_IN_MAX, RIGHTS_ADMIN, GATE_QUICK },
+	{ "GET", "/v1/owners/{oid}/keys", keys_list, 0, RIGHTS_ADMIN, GATE_QUICK },
+	{ "DELETE", "/v1/keys/{kid}", keys_delete, 0, RIGHTS_ADMIN, GATE_QUICK },
 
 	{ "POST", "/v1/sandboxes", sandboxes_create, JSON_IN_MAX, RIGHTS_KEY, GATE_START },
 	{ "GET", "/v1/sandboxes", sandboxes_list, 0, RIGHTS_KEY, GATE_QUICK },
@@ -33,6 +40,7 @@ const struct route routes[] = {
 	{ "POST", SANDBOX "/execute", executions_start, JSON_IN_MAX, RIGHTS_KEY, GATE_STREAM },
 	{ "GET", SANDBOX "/executions", executions_list, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", EXECUTION, executions_get, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "DELETE", EXECUTION, executions_erase, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", EXECUTION "/stream", executions_stream, 0, RIGHTS_KEY, GATE_STREAM },
 	{ "POST", EXECUTION "/interrupt", executions_interrupt, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_VERB },
 	{ "GET", EXECUTION "/outputs/{n}/full", executions_full, 0, RIGHTS_KEY, GATE_STREAM },
@@ -46,6 +54,17 @@ const struct route routes[] = {
 };
 
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);
+
+void routes_print(FILE *out)
+{
+	static const char *const rights[] = {
+		[RIGHTS_NONE] = "none", [RIGHTS_KEY] = "key", [RIGHTS_ADMIN] = "admin"
+	};
+
+	for (size_t i = 0; i < route_count; i++)
+		fprintf(out, "%s %s %s %zu\n", routes[i].method, routes[i].pattern, rights[routes[i].rights],
+			routes[i].body_max);
+}
 
 /* Ids name rows and directories: what could never be one names nothing. */
 static bool id_ok(const char *s)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "front.h"
 #include "target.h"
@@ -19,7 +20,7 @@ enum rights {
 
 struct route {
 	const char *method;
-	const char *pattern; /* {id}, {xid}: an id; {n}: a number */
+	const char *pattern; /* {id}, {xid}, …: an id; {n}: a number */
 	int (*handle)(struct request *r, struct fault *f);
 	size_t body_max; /* JSON bytes; 0: the handler reads no JSON */
 	enum rights rights;
@@ -28,6 +29,9 @@ struct route {
 
 extern const struct route routes[];
 extern const size_t route_count;
+
+/* One line a route: method, pattern, rights, bytes of JSON. */
+void routes_print(FILE *out);
 
 enum { ROUTE_CAPTURES_MAX = 2 };
 

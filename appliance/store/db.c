@@ -177,7 +177,9 @@ static int db_migrate(struct db *db, const char *path, struct fault *f)
 static int db_pragmas(struct db *db, bool writer)
 {
 	static const char writing[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-				      "PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 16777216;";
+				      "PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 16777216;"
+				      /* What is erased is overwritten, not only forgotten. */
+				      "PRAGMA secure_delete = ON;";
 
 	_Static_assert(DB_WAL_KEEP == 16777216, "journal_size_limit above");
 	sqlite3_busy_timeout(db->conn, DB_BUSY_MS);

@@ -28,7 +28,7 @@ struct value {
 	size_t len;
 };
 
-enum step_kind { STEP_ROW, STEP_LOG, STEP_SPOOL };
+enum step_kind { STEP_ROW, STEP_LOG, STEP_SPOOL, STEP_ERASE };
 
 struct step {
 	struct step *next;
@@ -37,7 +37,7 @@ struct step {
 	const char *sql;
 	unsigned value_count;
 	struct value values[STEP_VALUES_MAX];
-	/* STEP_LOG (a reference is held) and STEP_SPOOL. */
+	/* STEP_LOG (a reference is held), STEP_SPOOL and STEP_ERASE. */
 	struct xlog *log;
 	char execution_id[STORE_ID_MAX];
 	unsigned n;
@@ -76,6 +76,7 @@ struct store {
 	struct store_txn *queue, **queue_last;
 	size_t queued; /* bytes submitted and not yet called back */
 	bool closing;
+	struct store_figures figures; /* under lock */
 
 	pthread_mutex_t readers_lock;
 	struct db *readers[READERS_KEPT];
@@ -97,6 +98,8 @@ void step_text(struct store_txn *t, struct step *step, const char *text); /* NUL
 void step_text_n(struct store_txn *t, struct step *step, const char *text, size_t len);
 void step_blob(struct store_txn *t, struct step *step, const void *bytes, size_t len);
 void step_json(struct store_txn *t, struct step *step, json_t *json, const char *otherwise);
+/* Takes the execution's directory out of the spool. */
+void txn_erase(struct store_txn *t, const char *execution_id);
 /* Releases logs and memory. */
 void txn_free(struct store_txn *t);
 void txn_fail(struct store_txn *t, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -74,18 +74,21 @@ static void txn_key(struct store_txn *t, const char *id, const char *owner_id, c
 	step_int_or_null(step, expires_ms, 0);
 }
 
-int store_key_new(struct store *s, const char *owner_id, const char *name, bool admin, int64_t expires_ms,
-		  char ret_id[STORE_ID_MAX], char ret_key[STORE_KEY_MAX], struct fault *f)
+int store_key_new(struct store *s, const char *by, const char *owner_id, const char *name, bool admin,
+		  int64_t expires_ms, char ret_id[STORE_ID_MAX], char ret_key[STORE_KEY_MAX], struct fault *f)
 {
 	struct store_txn *t = store_txn_new(s);
 	char id[STORE_ID_MAX], key[STORE_KEY_MAX];
+	json_t *detail;
 	int err;
 
 	id_new("key", id);
 	key_make(key);
+	detail = json_pack("{s:s, s:s}", "key_id", id, "owner_id", owner_id);
 	txn_key(t, id, owner_id, name, key, admin, expires_ms);
-	store_txn_audit(t, owner_id, NULL, "key_new", NULL);
+	store_txn_audit(t, by, NULL, "key_new", detail);
 	err = store_txn_wait(t, f);
+	json_decref(detail);
 	if (err)
 		return err;
 	memcpy(ret_id, id, STORE_ID_MAX);

@@ -48,6 +48,14 @@ bool store_busy(struct store *s)
 	return busy;
 }
 
+void store_figures(struct store *s, struct store_figures *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	*ret = s->figures;
+	ret->queued_bytes = s->queued;
+	pthread_mutex_unlock(&s->lock);
+}
+
 void store_txn_submit(struct store_txn *t, void (*done)(int err, const char *message, void *arg), void *arg)
 {
 	struct store *s = t->store;

@@ -159,3 +159,12 @@ int query_row(struct query *q, json_t **ret)
 	*ret = row;
 	return 0;
 }
+
+int query_one(struct query *q, json_t **ret)
+{
+	int got = query_step(q);
+
+	if (got == 1)
+		return query_row(q, ret);
+	return got == 0 ? -ENOENT : got;
+}

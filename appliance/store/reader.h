@@ -31,6 +31,8 @@ void query_blob(struct query *q, const void *bytes, size_t len);
 int query_step(struct query *q);
 /* The current row. 0 or -ENOMEM. */
 int query_row(struct query *q, json_t **ret);
+/* The first row alone; -ENOENT: there is none. */
+int query_one(struct query *q, json_t **ret);
 void query_end(struct query *q);
 /* Text that may hold foreign bytes; what is not UTF-8 becomes U+FFFD. */
 json_t *json_from_text(const char *text, size_t len);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reader.h"
+#include "page.h"
 
 #define SANDBOX_COLUMNS                                                                                 \
 	"id, state, engine, template, image, started, created_at, deadline, limits AS \"limits:json\"," \
@@ -18,15 +18,6 @@ enum { SANDBOX_SEQ = 13 };
 	" e.started_at, e.ended_at, e.seq AS \"seq:skip\""
 enum { EXECUTION_SEQ = 12 };
 
-static int one_row(struct query *q, json_t **ret)
-{
-	int got = query_step(q);
-
-	if (got == 1)
-		return query_row(q, ret);
-	return got == 0 ? -ENOENT : got;
-}
-
 int store_sandbox_get(struct store *s, const char *owner_id, const char *id, json_t **ret)
 {
 	static const char sql[] = "SELECT " SANDBOX_COLUMNS " FROM sandboxes"
@@ -38,97 +29,9 @@ int store_sandbox_get(struct store *s, const char *owner_id, const char *id, jso
 		return err;
 	query_text(&q, id);
 	query_text(&q, owner_id);
-	err = one_row(&q, ret);
+	err = query_one(&q, ret);
 	query_end(&q);
 	return err;
-}
-
-/* Entries before this number come next; -EINVAL for what no page gave. */
-static int cursor_parse(const char *cursor, int64_t *ret)
-{
-	char *end;
-	long long number;
-
-	if (!cursor || !*cursor) {
-		*ret = INT64_MAX;
-		return 0;
-	}
-	errno = 0;
-	number = strtoll(cursor, &end, 10);
-	if (*end || errno || cursor[0] < '0' || cursor[0] > '9')
-		return -EINVAL;
-	*ret = number;
-	return 0;
-}
-
-static json_t *cursor_json(int64_t seq)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%lld", (long long)seq);
-	return json_string(text);
-}
-
-struct page {
-	json_t *rows;
-	unsigned limit;
-	size_t cost;  /* bytes of outputs so far */
-	int64_t last; /* number of the last row taken */
-	bool more;
-};
-
-/* Rows until the limit; one further row shows that there are more. */
-static int page_fill(struct query *q, struct page *p, int seq_column,
-		     int (*complete)(struct store *s, json_t *row, size_t *cost))
-{
-	int got;
-
-	while ((got = query_step(q)) == 1) {
-		json_t *row;
-		int err;
-
-		if (json_array_size(p->rows) >= p->limit || p->cost >= EXECUTION_JSON_MAX) {
-			p->more = true;
-			return 0;
-		}
-		err = query_row(q, &row);
-		if (!err && complete)
-			err = complete(q->store, row, &p->cost);
-		if (!err && json_array_append(p->rows, row) < 0)
-			err = -ENOMEM;
-		if (!err)
-			p->last = sqlite3_column_int64(q->st, seq_column);
-		json_decref(row);
-		if (err)
-			return err;
-	}
-	return got;
-}
-
-static int page_list(struct query *q, struct page *p, const char *name, int seq_column,
-		     int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
-{
-	json_t *list;
-	int err;
-
-	p->rows = json_array();
-	err = p->rows ? page_fill(q, p, seq_column, complete) : -ENOMEM;
-	if (err) {
-		json_decref(p->rows);
-		return err;
-	}
-	list = json_pack("{s:o, s:o}", name, p->rows, "next", p->more ? cursor_json(p->last) : json_null());
-	if (!list)
-		return -ENOMEM;
-	*ret = list;
-	return 0;
-}
-
-static unsigned limit_clamp(unsigned limit)
-{
-	if (limit == 0)
-		return 100;
-	return limit < STORE_LIST_MAX ? limit : STORE_LIST_MAX;
 }
 
 int store_sandbox_list(struct store *s, const char *owner_id, const char *state, const char *template_name,
@@ -216,7 +119,7 @@ int store_execution_get(struct store *s, const char *owner_id, const char *id, j
 		return err;
 	query_text(&q, id);
 	query_text(&q, owner_id);
-	err = one_row(&q, &row);
+	err = query_one(&q, &row);
 	query_end(&q);
 	if (err)
 		return err;

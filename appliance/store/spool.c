@@ -33,8 +33,7 @@ static int dir_make(const char *path)
 	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* A new directory's name is only safe once its parent is synced. */
-static int dir_sync(const char *path)
+int dir_sync(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int err = fd < 0 || fsync(fd) < 0 ? -errno : 0;

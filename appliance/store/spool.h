@@ -35,6 +35,10 @@ int spool_sync(struct spool_batch *b);
 int spool_dir_open(const char *state_dir, const char *execution_id, bool create);
 /* A descriptor for reading, or a negative errno. */
 int spool_open_read(const char *state_dir, const char *execution_id, unsigned n);
+/* Takes spool/XID away with all that is in it; 0 too when there is none. */
+int spool_erase(const char *state_dir, const char *execution_id);
+/* A name made in a directory or taken from it is only safe once the directory is synced. */
+int dir_sync(const char *path);
 /* All of it, or a negative errno. */
 int pwrite_all(int fd, const void *bytes, size_t len, uint64_t offset);
 

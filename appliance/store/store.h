@@ -159,6 +159,11 @@ void output_full_close(struct output_full *o);
  * hub has not found it again yet. */
 int store_log_open(struct store *s, const char *owner_id, const char *execution_id, struct xlog **ret);
 
+/* Code, outputs, events and spool of an execution that is over are gone at its return; its
+ * row keeps id, times and status. 404 where there is none of that owner, 409 while it runs.
+ * Repeating it is fine. */
+int store_execution_erase(struct store *s, const char *owner_id, const char *id, struct fault *f);
+
 /* Recovery after a restart: rows that were not final. Arrays of row JSON with
  * every column (also received, sent, timeout_ms, log_bytes, last_seq, env). */
 int store_open_sandboxes(struct store *s, json_t **ret);
@@ -173,10 +178,36 @@ int store_outputs(struct store *s, const char *execution_id, json_t **ret);
 int store_first_owner(struct store *s, const char *state_dir, struct fault *f);
 /* The key's owner. 0, or -EACCES. Compares SHA-256 hashes; a revoked or expired key is no key. */
 int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], bool *ret_admin);
-/* A key as it is shown once; name and expiry for its row (expires_ms 0: never). */
-int store_key_new(struct store *s, const char *owner_id, const char *name, bool admin, int64_t expires_ms,
+/* A key as it is shown once; name and expiry for its row (expires_ms 0: never). The
+ * owner must exist. by: who asked, for the audit. */
+int store_key_new(struct store *s, const char *by, const char *owner_id, const char *name, bool admin, int64_t expires_ms,
 		  char ret_id[STORE_ID_MAX], char ret_key[STORE_KEY_MAX], struct fault *f);
+/* The key opens nothing from its return on; one that was revoked before is fine. */
+int store_key_revoke(struct store *s, const char *by, const char *id, struct fault *f);
+/* {"keys":[{id, owner_id, name, admin, created_at, expires_at?, revoked_at?}],"next"}; the owner must exist. */
+int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret);
+/* quota_sandboxes < 0: the appliance's own. */
+int store_owner_new(struct store *s, const char *by, const char *name, int quota_sandboxes,
+		    char ret_id[STORE_ID_MAX], struct fault *f);
+/* {id, name, created_at, quota?: {sandboxes}, first: true for the one made by store_first_owner()} */
+int store_owner_get(struct store *s, const char *id, json_t **ret);
+int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t **ret);
+/* Sandboxes the owner may have; fallback where its row names no number. */
+int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret);
 /* Sandboxes of the owner that have not ended. */
 unsigned store_running_count(struct store *s, const char *owner_id);
+
+/* --- figures, since the start of this process --- */
+
+enum { STORE_COMMIT_BUCKETS = 10 };
+#define STORE_COMMIT_BOUNDS_MS { 1, 2, 5, 10, 25, 50, 100, 250, 1000, 5000 }
+
+struct store_figures {
+	uint64_t commits, commit_us;                /* groups written and the time they took together */
+	uint64_t commit_le[STORE_COMMIT_BUCKETS];   /* groups that took at most so long */
+	uint64_t transactions, failed, spooled_bytes;
+	uint64_t queued_bytes; /* waiting now */
+};
+void store_figures(struct store *s, struct store_figures *ret);
 
 #endif

@@ -203,3 +203,11 @@ void store_txn_spool(struct store_txn *t, const char *execution_id, unsigned n, 
 	step->bytes = copy;
 	step->len = len;
 }
+
+void txn_erase(struct store_txn *t, const char *execution_id)
+{
+	struct step *step = txn_step(t, STEP_ERASE);
+
+	if (step)
+		snprintf(step->execution_id, sizeof(step->execution_id), "%s", execution_id);
+}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "spool.h"
 
@@ -100,7 +101,9 @@ static void txn_files(struct store_txn *t, struct spool_batch *spools)
 		else if (step->kind == STEP_SPOOL)
 			err = spool_write(spools, step->execution_id, step->n, step->offset, step->bytes,
 					  step->len);
-		if (err && step->kind == STEP_SPOOL)
+		if (step->kind == STEP_ERASE)
+			err = spool_erase(t->store->dir, step->execution_id);
+		if (err && (step->kind == STEP_SPOOL || step->kind == STEP_ERASE))
 			fail_disk(t, err, "an output");
 	}
 	if (t->err)
@@ -256,8 +259,41 @@ static void batch_answer(struct store *s, struct store_txn *first)
 	}
 }
 
+/* What /metrics shows; counted before the callbacks free the transactions. */
+static void batch_count(struct store *s, const struct store_txn *first, int64_t took_us)
+{
+	static const unsigned bounds_ms[STORE_COMMIT_BUCKETS] = STORE_COMMIT_BOUNDS_MS;
+	uint64_t spooled = 0, failed = 0, done = 0;
+	unsigned i;
+
+	for (const struct store_txn *t = first; t; t = t->next) {
+		failed += t->err != 0;
+		done += t->err == 0;
+		for (const struct step *step = t->first; step && !t->err; step = step->next)
+			spooled += step->kind == STEP_SPOOL ? step->len : 0;
+	}
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < STORE_COMMIT_BUCKETS; i++)
+		s->figures.commit_le[i] += took_us <= (int64_t)bounds_ms[i] * 1000;
+	s->figures.commits++;
+	s->figures.commit_us += (uint64_t)took_us;
+	s->figures.transactions += done;
+	s->figures.failed += failed;
+	s->figures.spooled_bytes += spooled;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int64_t monotonic_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
 void batch_run(struct store *s, struct store_txn *first)
 {
+	int64_t began = monotonic_us();
 	struct spool_batch spools;
 
 	spool_batch_init(&spools, s->dir);
@@ -266,5 +302,7 @@ void batch_run(struct store *s, struct store_txn *first)
 			txn_files(t, &spools);
 	batch_sync(first, &spools);
 	batch_rows(s, first);
-	batch_answer(s, batch_undo(first));
+	first = batch_undo(first);
+	batch_count(s, first, monotonic_us() - began);
+	batch_answer(s, first);
 }

@@ -249,10 +249,10 @@ static void test_keys(void)
 	CHECK(strcmp(key, first) != 0);
 	CHECK_INT(store_key_check(u.store, key, owner, &admin), 0);
 	CHECK_INT(store_key_check(u.store, first, owner, &admin), -EACCES);
-	CHECK_INT(store_key_new(u.store, owner, "ci", false, 0, id, key, &f), 0);
+	CHECK_INT(store_key_new(u.store, owner, owner, "ci", false, 0, id, key, &f), 0);
 	CHECK_INT(store_key_check(u.store, key, owner, &admin), 0);
 	CHECK(!admin);
-	CHECK_INT(store_key_new(u.store, owner, "old", false, 1, id, key, &f), 0);
+	CHECK_INT(store_key_new(u.store, owner, owner, "old", false, 1, id, key, &f), 0);
 	CHECK_INT(store_key_check(u.store, key, owner, &admin), -EACCES); /* expired */
 	setup_end(&u);
 }

@@ -75,6 +75,18 @@ int core_stats(struct core *c, json_t **ret)
 	return 0;
 }
 
+void core_figures(struct core *c, struct core_figures *ret)
+{
+	(void)c;
+	*ret = (struct core_figures){ .engine = "tcg", .states = { { "running", 0 } } };
+}
+
+int core_templates(struct core *c, json_t **ret)
+{
+	*ret = json_pack("{s:[{s:s}], s:n}", "templates", "name", c->settings->template_name, "next");
+	return 0;
+}
+
 /* --- threads that play the hub --- */
 
 void fake_thread(struct core *c, void *(*run)(void *), void *arg)
