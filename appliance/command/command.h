@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "http.h"
 
@@ -16,8 +17,8 @@ enum {
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
 	EXIT_UNREACHABLE = 3,
-	EXIT_TIMEOUT = 124,    /* as timeout(1) */
-	EXIT_SIGNAL = 128,     /* plus its number, as a shell */
+	EXIT_TIMEOUT = 124, /* as timeout(1) */
+	EXIT_SIGNAL = 128,  /* plus its number, as a shell */
 };
 
 struct command {
@@ -30,11 +31,20 @@ struct verb {
 	const char *name;
 	const char *usage; /* behind "carrel NAME" */
 	const char *help;  /* first line: the summary; then the options */
+	const char *nouns; /* what stands behind the verb, by spaces ("create rm"), or NULL */
+	bool local;        /* needs no appliance: http is not set up */
 	/* argv[0] is the verb. An exit code. */
 	int (*run)(struct command *c, int argc, char **argv);
 };
 
-extern const struct verb verb_run, verb_ls, verb_exec, verb_cp, verb_kill;
+extern const struct verb verb_run, verb_ls, verb_exec, verb_shell, verb_cp, verb_logs, verb_kill, verb_pause,
+	verb_resume, verb_fork, verb_template, verb_owner, verb_key, verb_doctor, verb_help;
+/* All of them, in the order of the help; ends with NULL. */
+extern const struct verb *const verbs[];
+/* NULL: there is none of that name. */
+const struct verb *verb_find(const char *name);
+void print_help(FILE *to);
+void print_verb_help(const struct verb *verb);
 
 /* "carrel: …" on stderr; code comes back. */
 int complain(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -45,7 +55,17 @@ int wrong_option(const struct command *c, char **argv);
 /* What the appliance answered or why it did not. */
 int complain_reply(const struct command *c, int code, const struct reply *reply);
 /* A whole number from low to high, or EXIT_USAGE. */
-int number_option(const struct command *c, const char *name, const char *text, long low, long high, long *ret);
+int number_option(const struct command *c, const char *name, const char *text, long low, long high,
+		  long *ret);
+/* All rows of a list's pages, or max of them (0: all), are appended to rows. path: with a query, "…?limit=N".
+ */
+int fetch_pages(struct command *c, const char *path, const char *name, size_t max, json_t *rows);
+/* The string of that name, or NULL. */
+const char *text_of(json_t *object, const char *key);
+/* For verbs whose only option is --json: the words behind it, or NULL after wrong usage. */
+char **words_only(struct command *c, int argc, char **argv);
+/* "2026-01-31 12:00:00" of an RFC 3339 time, or "-". */
+const char *time_text(const char *time, char ret[20]);
 /* Prints as one line on stdout. */
 void print_json(json_t *json);
 /* Adds K=V to an object. */

@@ -14,11 +14,6 @@ void events_init(struct events *e, const struct command *c, const char *images)
 	*e = (struct events){ .command = c, .images = images, .color = isatty(STDERR_FILENO) };
 }
 
-static const char *text_of(json_t *object, const char *key)
-{
-	return json_string_value(json_object_get(object, key));
-}
-
 static int put(struct events *e, FILE *to, const char *bytes, size_t len)
 {
 	if (fwrite(bytes, 1, len, to) == len && fflush(to) == 0)

@@ -142,6 +142,7 @@ static int set_up(struct http *h, struct transfer *t)
 		curl_easy_setopt(t->curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(t->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(t->curl, CURLOPT_CONNECTTIMEOUT, (long)HTTP_CONNECT_S);
+	curl_easy_setopt(t->curl, CURLOPT_TIMEOUT, h->wait_s);
 	curl_easy_setopt(t->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(t->curl, CURLOPT_ERRORBUFFER, t->detail);
 	curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, on_body);

@@ -14,8 +14,9 @@
 #include "where.h"
 
 enum {
-	HTTP_BODY_MAX = 1024 * 1024,       /* JSON bodies, reference v1 */
-	HTTP_ANSWER_MAX = 64 * 1024 * 1024, /* a JSON answer; the store's page of executions is at most 16 MiB */
+	HTTP_BODY_MAX = 1024 * 1024, /* JSON bodies, reference v1 */
+	HTTP_ANSWER_MAX =
+		64 * 1024 * 1024, /* a JSON answer; the store's page of executions is at most 16 MiB */
 	HTTP_CONNECT_S = 10,
 	/* Silence on an open stream, which says keepalive every few seconds: the connection is dead. */
 	HTTP_SILENT_S = 120,
@@ -27,12 +28,13 @@ struct http {
 	/* What http_json() does about signals, as in struct request. */
 	int (*interrupt)(int signal, void *arg);
 	void *arg;
+	long wait_s; /* a request may take that long; 0: as long as it takes */
 };
 
 struct request {
 	const char *method, *path;
-	json_t *body;        /* borrowed, or NULL */
-	int upload_fd;       /* with .upload: the body is what this gives */
+	json_t *body;  /* borrowed, or NULL */
+	int upload_fd; /* with .upload: the body is what this gives */
 	bool upload;
 	int64_t upload_size; /* -1: not known */
 	/* Gets the body of a 2xx answer; nonzero ends the request. NULL: the body is not wanted. */
@@ -44,7 +46,7 @@ struct request {
 };
 
 struct reply {
-	long status; /* 0: there was no answer */
+	long status;      /* 0: there was no answer */
 	bool unreachable; /* no connection */
 	bool stopped;     /* by sink() or interrupt() */
 	int64_t length;   /* Content-Length, or -1 */

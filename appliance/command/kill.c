@@ -1,5 +1,4 @@
 /* carrel kill: ends sandboxes. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,23 +23,20 @@ static int kill_one(struct command *c, const char *id)
 
 static int run(struct command *c, int argc, char **argv)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' }, { 0 } };
-	int opt, code = EXIT_OK;
+	char **words = words_only(c, argc, argv);
+	int code = EXIT_OK;
 	json_t *killed;
 
-	while ((opt = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (opt != 'j')
-			return wrong_option(c, argv);
-		c->json = true;
-	}
-	if (optind == argc)
+	if (!words)
+		return EXIT_USAGE;
+	if (!*words)
 		return misused(c, "which sandbox?");
 	killed = json_array();
-	for (int i = optind; i < argc; i++) {
-		int one = kill_one(c, argv[i]);
+	for (; *words; words++) {
+		int one = kill_one(c, *words);
 
 		if (one == EXIT_OK)
-			json_array_append_new(killed, json_string(argv[i]));
+			json_array_append_new(killed, json_string(*words));
 		else if (code == EXIT_OK)
 			code = one;
 		if (one == EXIT_UNREACHABLE)

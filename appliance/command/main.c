@@ -8,9 +8,6 @@
 
 #include "command.h"
 
-static const struct verb *const verbs[] = { &verb_run, &verb_ls, &verb_exec, &verb_cp, &verb_kill };
-enum { VERBS = sizeof(verbs) / sizeof(verbs[0]) };
-
 int complain(int code, const char *fmt, ...)
 {
 	va_list ap;
@@ -107,28 +104,19 @@ int signal_number(const char *name)
 	return 0;
 }
 
-static void print_help(FILE *to)
+char **words_only(struct command *c, int argc, char **argv)
 {
-	fputs("usage: carrel [--json] VERB …\n\n", to);
-	for (int i = 0; i < VERBS; i++)
-		fprintf(to, "  %-6s %.*s\n", verbs[i]->name, (int)strcspn(verbs[i]->help, "\n"),
-			verbs[i]->help);
-	fputs("\ncarrel VERB --help says more. The appliance is found by CARREL_URL and CARREL_TOKEN, else "
-	      "by\n"
-	      "/etc/carrel/carrel.conf (lines URL=… and TOKEN=…; CARREL_CONF names another file), else by "
-	      "the\n"
-	      "directory STATE (./state) of a local `make run`.\n"
-	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no appliance; run and exec give that of the "
-	      "code.\n",
-	      to);
-}
+	static const struct option options[] = { { "json", no_argument, NULL, 'j' }, { 0 } };
+	int opt;
 
-static const struct verb *verb_find(const char *name)
-{
-	for (int i = 0; i < VERBS; i++)
-		if (strcmp(verbs[i]->name, name) == 0)
-			return verbs[i];
-	return NULL;
+	while ((opt = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (opt != 'j') {
+			wrong_option(c, argv);
+			return NULL;
+		}
+		c->json = true;
+	}
+	return argv + optind;
 }
 
 static bool asks_help(int argc, char **argv)
@@ -140,6 +128,20 @@ static bool asks_help(int argc, char **argv)
 	return false;
 }
 
+static int verb_with_appliance(struct command *c, const struct verb *verb, int argc, char **argv)
+{
+	char why[1024];
+	int code = where_find(&c->http.where, why, sizeof(why));
+
+	if (code)
+		return complain(code, "%s", why);
+	if (http_init(&c->http) < 0)
+		return complain(EXIT_FAILED, "Out of memory.");
+	code = verb->run(c, argc, argv);
+	http_free(&c->http);
+	return code;
+}
+
 static int verb_start(struct command *c, const struct verb *verb, int argc, char **argv)
 {
 	int code;
@@ -147,16 +149,10 @@ static int verb_start(struct command *c, const struct verb *verb, int argc, char
 	c->verb = verb->name;
 	opterr = 0; /* wrong_option() says it */
 	if (asks_help(argc, argv)) {
-		printf("usage: carrel %s %s\n\n%s\n", verb->name, verb->usage, verb->help);
+		print_verb_help(verb);
 		return EXIT_OK;
 	}
-	code = where_find(&c->http.where);
-	if (code)
-		return code;
-	if (http_init(&c->http) < 0)
-		return complain(EXIT_FAILED, "Out of memory.");
-	code = verb->run(c, argc, argv);
-	http_free(&c->http);
+	code = verb->local ? verb->run(c, argc, argv) : verb_with_appliance(c, verb, argc, argv);
 	if (fflush(stdout) != 0 && code == EXIT_OK && errno != EPIPE)
 		return complain(EXIT_FAILED, "Writing the output failed: %s.", strerror(errno));
 	return code;

@@ -87,26 +87,17 @@ static bool worth_again(const struct stream *s, int bad, const struct reply *rep
 	       reply->status == 503 || reply->status == 504;
 }
 
-int stream_follow(struct stream *s, const char *path, json_t *body)
+static int follow_again(struct stream *s, int *ret_bad, struct reply *reply)
 {
-	struct reply reply;
-	json_int_t seq = 0;
-	int bad, tries = 0;
-	char again[200];
+	char path[200];
 
-	follow_once(s, "POST", path, body, &bad, &reply);
-	while (worth_again(s, bad, &reply) && tries++ < RETRIES) {
-		if (pause_for_retry(s) != 0) {
-			reply.stopped = true;
-			break;
-		}
-		snprintf(again, sizeof(again), "/v1/executions/%s/stream?after=%lld", s->events->execution_id,
-			 (long long)s->events->seq);
-		follow_once(s, "GET", again, NULL, &bad, &reply);
-		if (s->events->seq > seq)
-			tries = 0;
-		seq = s->events->seq;
-	}
+	snprintf(path, sizeof(path), "/v1/executions/%s/stream?after=%lld", s->events->execution_id,
+		 (long long)s->events->seq);
+	return follow_once(s, "GET", path, NULL, ret_bad, reply);
+}
+
+static int complain_end(const struct stream *s, int bad, const struct reply *reply)
+{
 	if (s->events->ended)
 		return EXIT_OK;
 	if (s->events->write_error == EPIPE)
@@ -116,10 +107,47 @@ int stream_follow(struct stream *s, const char *path, json_t *body)
 				strerror(s->events->write_error));
 	if (bad)
 		return complain_bad(bad);
-	if (reply.stopped)
+	if (reply->stopped)
 		return EXIT_SIGNAL + 2;
-	if (reply.status / 100 == 2 && !reply.message[0])
+	if (reply->status / 100 == 2 && !reply->message[0])
 		return complain(EXIT_FAILED,
 				"The output ended before the code did: see the sandbox's executions.");
-	return complain_reply(s->command, EXIT_FAILED, &reply);
+	return complain_reply(s->command, EXIT_FAILED, reply);
+}
+
+/* While the stream breaks off, it is taken up where it broke. */
+static int follow_rest(struct stream *s, int bad, struct reply *reply)
+{
+	json_int_t seq = s->events->seq;
+	int tries = 0;
+
+	while (worth_again(s, bad, reply) && tries++ < RETRIES) {
+		if (pause_for_retry(s) != 0) {
+			reply->stopped = true;
+			break;
+		}
+		follow_again(s, &bad, reply);
+		if (s->events->seq > seq)
+			tries = 0;
+		seq = s->events->seq;
+	}
+	return complain_end(s, bad, reply);
+}
+
+int stream_follow(struct stream *s, const char *path, json_t *body)
+{
+	struct reply reply;
+	int bad;
+
+	follow_once(s, "POST", path, body, &bad, &reply);
+	return follow_rest(s, bad, &reply);
+}
+
+int stream_resume(struct stream *s)
+{
+	struct reply reply;
+	int bad;
+
+	follow_again(s, &bad, &reply);
+	return follow_rest(s, bad, &reply);
 }

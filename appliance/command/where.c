@@ -57,7 +57,7 @@ static int first_line(const char *dir, const char *name, char *ret, size_t size)
 	return err;
 }
 
-static int from_state(struct where *w, bool want_token)
+static int from_state(struct where *w, bool want_token, char *ret_why, size_t size)
 {
 	const char *state = getenv("STATE");
 	int err;
@@ -67,23 +67,23 @@ static int from_state(struct where *w, bool want_token)
 	if (first_line(state, "url", w->url, sizeof(w->url)) < 0 || !want_token)
 		return EXIT_OK;
 	err = first_line(state, "token", w->token, sizeof(w->token));
-	if (err == -EACCES || err == -EPERM)
-		return complain(EXIT_FAILED,
-				"%s/token may only be read by who started the appliance: use sudo, or set "
-				"CARREL_TOKEN.",
-				state);
-	return EXIT_OK;
+	if (err != -EACCES && err != -EPERM)
+		return EXIT_OK;
+	snprintf(ret_why, size,
+		 "%.300s/token may only be read by who started the appliance: use sudo, or set CARREL_TOKEN.",
+		 state);
+	return EXIT_FAILED;
 }
 
 /* What the environment leaves open. The key of one appliance is never sent to another. */
-static int from_files(struct where *w)
+static int from_files(struct where *w, char *ret_why, size_t size)
 {
 	struct where file = { "", "" };
 	int code = EXIT_OK;
 
 	from_conf(&file);
 	if (!file.url[0])
-		code = from_state(&file, !w->token[0]);
+		code = from_state(&file, !w->token[0], ret_why, size);
 	if (!w->url[0])
 		snprintf(w->url, sizeof(w->url), "%s", file.url);
 	if (!w->token[0] && strcmp(w->url, file.url) == 0)
@@ -91,7 +91,7 @@ static int from_files(struct where *w)
 	return code;
 }
 
-int where_find(struct where *ret)
+int where_find(struct where *ret, char *ret_why, size_t size)
 {
 	const char *url = getenv("CARREL_URL"), *token = getenv("CARREL_TOKEN");
 	struct where w = { "", "" };
@@ -100,17 +100,19 @@ int where_find(struct where *ret)
 	snprintf(w.url, sizeof(w.url), "%s", url ? url : "");
 	snprintf(w.token, sizeof(w.token), "%s", token ? token : "");
 	if (!w.url[0] || !w.token[0])
-		code = from_files(&w);
+		code = from_files(&w, ret_why, size);
 	if (code)
 		return code;
-	if (!w.url[0])
-		return complain(
-			EXIT_UNREACHABLE,
-			"No appliance is known here: start one with `make run` and call this from the "
-			"same directory, or set CARREL_URL and CARREL_TOKEN.");
-	if (!w.token[0])
-		return complain(EXIT_FAILED, "There is no key for %s: set CARREL_TOKEN to one of yours.",
-				w.url);
+	if (!w.url[0]) {
+		snprintf(ret_why, size,
+			 "No appliance is known here: start one with `make run` and call this from the same "
+			 "directory, or set CARREL_URL and CARREL_TOKEN.");
+		return EXIT_UNREACHABLE;
+	}
+	if (!w.token[0]) {
+		snprintf(ret_why, size, "There is no key for %s: set CARREL_TOKEN to one of yours.", w.url);
+		return EXIT_FAILED;
+	}
 	for (size_t len = strlen(w.url); len > 0 && w.url[len - 1] == '/'; len--)
 		w.url[len - 1] = '\0';
 	*ret = w;

@@ -2,14 +2,16 @@
 #ifndef CARREL_WHERE_H
 #define CARREL_WHERE_H
 
+#include <stddef.h>
+
 struct where {
-	char url[512];   /* without a slash at its end */
+	char url[512]; /* without a slash at its end */
 	char token[256];
 };
 
 /* CARREL_URL and CARREL_TOKEN, else the configuration file, else a local run's
  * $STATE. A key from a file goes only to the URL of the same place, unless only
- * CARREL_TOKEN is set. An exit code. */
-int where_find(struct where *ret);
+ * CARREL_TOKEN is set. EXIT_OK, or an exit code and the reason as a sentence. */
+int where_find(struct where *ret, char *ret_why, size_t size);
 
 #endif

@@ -1,0 +1,240 @@
+/* carrel owner, key: who may use the appliance. Both need an admin's key. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "command.h"
+
+enum {
+	QUOTA_MAX = 1000000,
+	/* A key's longest life in any unit: a typing error of more digits is one. */
+	EXPIRES_DAYS_MAX = 36500,
+};
+
+struct access {
+	struct command *command;
+	const char *name, *expires;
+	long quota;
+};
+
+/* Options of all nouns; allowed: those of this one. argv[0] is the noun. */
+static int take_options(struct access *a, int argc, char **argv, const char *allowed)
+{
+	static const struct option options[] = { { "quota", required_argument, NULL, 'q' },
+						 { "name", required_argument, NULL, 'n' },
+						 { "expires", required_argument, NULL, 'e' },
+						 { "json", no_argument, NULL, 'j' },
+						 { 0 } };
+	int opt, code = EXIT_OK;
+
+	while (code == EXIT_OK && (opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == '?' || (opt != 'j' && !strchr(allowed, opt)))
+			return wrong_option(a->command, argv);
+		if (opt == 'j')
+			a->command->json = true;
+		else if (opt == 'n')
+			a->name = optarg;
+		else if (opt == 'e')
+			a->expires = optarg;
+		else
+			code = number_option(a->command, "--quota", optarg, 0, QUOTA_MAX, &a->quota);
+	}
+	return code;
+}
+
+/* "30d" and the like as a time from now on; what is no such span goes as it is. */
+static int expires_text(struct command *c, const char *text, char *ret, size_t size)
+{
+	static const struct {
+		char unit;
+		long s;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	size_t digits = strspn(text, "0123456789");
+	long long number;
+	time_t at;
+	struct tm tm;
+
+	if (digits == 0 || digits > 10 || text[digits] == '\0' || text[digits + 1] != '\0') {
+		if (!strchr(text, 'T'))
+			return misused(c,
+				       "--expires takes a span like 12h or 30d, or a time like "
+				       "2030-01-31T12:00:00Z, not \"%s\"",
+				       text);
+		snprintf(ret, size, "%s", text);
+		return EXIT_OK;
+	}
+	number = strtoll(text, NULL, 10);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (units[i].unit != text[digits])
+			continue;
+		if (number > (long long)EXPIRES_DAYS_MAX * 86400 / units[i].s)
+			return misused(c, "--expires takes at most %d days", EXPIRES_DAYS_MAX);
+		at = time(NULL) + number * units[i].s;
+		gmtime_r(&at, &tm);
+		strftime(ret, size, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
+		return EXIT_OK;
+	}
+	return misused(c, "--expires counts in s, m, h or d, not in %c", text[digits]);
+}
+
+static int post(struct command *c, const char *path, json_t *body, json_t **ret)
+{
+	struct reply reply;
+
+	if (http_json(&c->http, "POST", path, body, ret, &reply) < 0)
+		return complain_reply(c, EXIT_FAILED, &reply);
+	if (text_of(*ret, "id"))
+		return EXIT_OK;
+	json_decref(*ret);
+	*ret = NULL;
+	return complain(EXIT_FAILED, "The appliance's answer names nothing that was made.");
+}
+
+static int owner_create(struct access *a, const char *name)
+{
+	struct command *c = a->command;
+	json_t *body = json_pack("{s:s}", "name", name), *owner = NULL;
+	int code;
+
+	if (!body)
+		return misused(c, "the name is not UTF-8");
+	if (a->quota >= 0)
+		json_object_set_new(body, "quota", json_integer(a->quota));
+	code = post(c, "/v1/owners", body, &owner);
+	if (code == EXIT_OK && c->json)
+		print_json(owner);
+	else if (code == EXIT_OK)
+		printf("%s\n", text_of(owner, "id"));
+	json_decref(body);
+	json_decref(owner);
+	return code;
+}
+
+/* The key alone on stdout, so that it can be put where it belongs: KEY=$(carrel key create …). */
+static void show_key(json_t *key)
+{
+	const char *id = text_of(key, "id"), *text = text_of(key, "key");
+
+	printf("%s\n", text ? text : "");
+	fflush(stdout);
+	fprintf(stderr, "[%s: the key is shown this once; carrel key rm %s ends it]\n", id, id);
+}
+
+static int key_create(struct access *a, const char *owner)
+{
+	struct command *c = a->command;
+	json_t *body = json_object(), *key = NULL;
+	char expires[64], *before = http_path("/v1/owners/", owner), *path = NULL;
+	int code = a->expires ? expires_text(c, a->expires, expires, sizeof(expires)) : EXIT_OK;
+
+	if (code == EXIT_OK && a->name && json_object_set_new(body, "name", json_string(a->name)) < 0)
+		code = misused(c, "the name is not UTF-8");
+	if (code == EXIT_OK && a->expires)
+		json_object_set_new(body, "expires_at", json_string(expires));
+	if (code == EXIT_OK && (!before || asprintf(&path, "%s/keys", before) < 0))
+		code = complain(EXIT_FAILED, "Out of memory.");
+	if (code == EXIT_OK)
+		code = post(c, path, body, &key);
+	if (code == EXIT_OK && c->json)
+		print_json(key);
+	else if (code == EXIT_OK)
+		show_key(key);
+	json_decref(body);
+	json_decref(key);
+	free(before);
+	free(path);
+	return code;
+}
+
+static int key_rm(struct command *c, char **ids)
+{
+	json_t *gone = json_array();
+	int code = EXIT_OK;
+
+	for (; *ids && code != EXIT_UNREACHABLE; ids++) {
+		char *path = http_path("/v1/keys/", *ids);
+		struct reply reply;
+		int one = EXIT_OK;
+
+		if (!path)
+			one = complain(EXIT_FAILED, "Out of memory.");
+		else if (http_json(&c->http, "DELETE", path, NULL, NULL, &reply) < 0)
+			one = complain_reply(c, EXIT_FAILED, &reply);
+		else if (c->json)
+			json_array_append_new(gone, json_string(*ids));
+		else
+			printf("%s\n", *ids);
+		if (code == EXIT_OK || one == EXIT_UNREACHABLE)
+			code = one;
+		free(path);
+	}
+	if (c->json) {
+		json_t *answer = json_pack("{s:O}", "removed", gone);
+
+		print_json(answer);
+		json_decref(answer);
+	}
+	json_decref(gone);
+	return code;
+}
+
+static int run_owner(struct command *c, int argc, char **argv)
+{
+	struct access a = { .command = c, .quota = -1 };
+	int code;
+
+	if (argc < 2 || strcmp(argv[1], "create") != 0)
+		return misused(c, "what? create");
+	code = take_options(&a, argc - 1, argv + 1, "q");
+	if (code != EXIT_OK)
+		return code;
+	if (argc - 1 - optind != 1)
+		return misused(c, "what is the owner's name?");
+	return owner_create(&a, argv[1 + optind]);
+}
+
+static int run_key(struct command *c, int argc, char **argv)
+{
+	struct access a = { .command = c, .quota = -1 };
+	bool create = argc > 1 && strcmp(argv[1], "create") == 0;
+	int code;
+
+	if (!create && (argc < 2 || strcmp(argv[1], "rm") != 0))
+		return misused(c, "what? create or rm");
+	code = take_options(&a, argc - 1, argv + 1, create ? "ne" : "");
+	if (code != EXIT_OK)
+		return code;
+	argv += 1 + optind;
+	argc -= 1 + optind;
+	if (create && argc != 1)
+		return misused(c, "for which owner? an ID, as carrel owner create gave it");
+	if (argc == 0)
+		return misused(c, "which key? its ID, not the key itself");
+	return create ? key_create(&a, argv[0]) : key_rm(c, argv);
+}
+
+const struct verb verb_owner = {
+	.name = "owner",
+	.usage = "create NAME [--quota N] [--json]",
+	.help = "admit another owner, who sees only sandboxes of its own\n\n"
+		"Prints the owner's id, for carrel key create. It needs an admin's key, as the first\n"
+		"owner's ($STATE/token) is.\n"
+		"  --quota N   how many sandboxes may run at once",
+	.nouns = "create",
+	.run = run_owner,
+};
+
+const struct verb verb_key = {
+	.name = "key",
+	.usage = "create OWNER [--name N] [--expires T] [--json] | rm KEYID… [--json]",
+	.help = "make a key for an owner, or end one at once\n\n"
+		"create prints the key, this once, on stdout and its id on stderr. Both need an admin's "
+		"key.\n"
+		"  --name N      what it is for\n"
+		"  --expires T   a span (90m, 12h, 30d) or a time (2030-01-31T12:00:00Z); else never",
+	.nouns = "create rm",
+	.run = run_key,
+};
