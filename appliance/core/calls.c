@@ -13,9 +13,7 @@
 #include "times.h"
 #include "transfer.h"
 
-/* The hub knows live sandboxes only: one that ended is told apart from one that
- * never was by its row. */
-static int refine_missing(struct core *c, const char *owner, const char *id, int err, struct fault *f)
+int refine_missing(struct core *c, const char *owner, const char *id, int err, struct fault *f)
 {
 	json_t *row;
 	const char *reason;

@@ -65,6 +65,30 @@ int core_execute(struct core *c, const char *owner, const char *sandbox_id, cons
 		 char ret_id[STORE_ID_MAX], struct xlog **ret_log, struct fault *f);
 int core_execution_interrupt(struct core *c, const char *owner, const char *id, struct fault *f);
 
+/* Kernels. Each sandbox has a default one per language, started at the first
+ * execution that needs it; the template's first language has its own from the start. */
+enum {
+	KERNEL_NAME_MAX = 64, /* of a language or kernel, with its NUL */
+	KERNEL_CWD_MAX = 4095,
+};
+
+struct kernel_spec {
+	const char *language, *name; /* at most one; both NULL: the template's first language */
+	const char *cwd;             /* NULL: /home/user */
+};
+
+int core_kernel_list(struct core *c, const char *owner, const char *sandbox_id, unsigned limit,
+		     const char *cursor, json_t **ret, struct fault *f);
+/* Blocks until its process exists. */
+int core_kernel_create(struct core *c, const char *owner, const char *sandbox_id,
+		       const struct kernel_spec *spec, json_t **ret, struct fault *f);
+/* Its cells, queued ones too, end with a reason. Blocks until the new process exists. */
+int core_kernel_restart(struct core *c, const char *owner, const char *id, json_t **ret, struct fault *f);
+/* Only what runs; 0 also when nothing does. */
+int core_kernel_interrupt(struct core *c, const char *owner, const char *id, struct fault *f);
+/* Its cells end with a reason. Blocks until it is gone. */
+int core_kernel_delete(struct core *c, const char *owner, const char *id, struct fault *f);
+
 /* Files. Paths as the client sent them (decoded, without NUL).
  * put: begin opens the transfer; the worker then writes the body into *ret_in
  * and ends it with bytepipe_worker_close(); finish blocks for the answer and

@@ -45,6 +45,10 @@ void core_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Something that core_stop() may wait for is over. */
 void core_check_stopped(struct core *c);
 
+/* calls.c: the hub knows live sandboxes only; one that ended is told apart from
+ * one that never was by its row. Returns err or what takes its place. */
+int refine_missing(struct core *c, const char *owner, const char *id, int err, struct fault *f);
+
 /* recover.c: rows and machines of before this start. On the caller's thread, before the hub runs. */
 int recover(struct core *c, struct fault *f);
 

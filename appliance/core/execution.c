@@ -71,40 +71,46 @@ struct execution *execution_new(struct kernel *k, const char *id, struct xlog *l
 	return e;
 }
 
-static struct kernel *kernel_for(struct sandbox *sb, const struct execute_spec *spec, struct fault *f)
+/* *ret NULL: the language's default kernel, which is not there yet. */
+static int kernel_for(struct sandbox *sb, const struct execute_spec *spec, struct kernel **ret,
+		      struct fault *f)
 {
-	const char *language = spec->language ? kernel_language(spec->language) : NULL;
-	struct kernel *k = spec->kernel_id ? kernel_find(sb, spec->kernel_id) : sb->kernels;
+	const char *language = kernel_language(sb->core, spec->language);
+	struct kernel *k;
+	int err;
 
-	if (spec->language && !language) {
-		fault_field(f, "unknown_language", "language",
-			    "This template runs no \"%.32s\"; it runs python.", spec->language);
-		return NULL;
-	}
+	if (!spec->kernel_id && !language)
+		return fault_field(f, "unknown_language", "language",
+				   "This template has no kernel for \"%.32s\".", spec->language);
+	if (!spec->kernel_id)
+		return kernel_default(sb, language, ret, f);
+	k = kernel_find(sb, spec->kernel_id);
 	if (!k) {
-		fault_set(f, ENOENT, 404, "not_found", "This sandbox has no such kernel.");
+		err = fault_set(f, ENOENT, 404, "not_found", "This sandbox has no such kernel.");
 		snprintf(f->field, sizeof(f->field), "kernel_id");
-		return NULL;
+		return err;
 	}
-	if (language && strcmp(language, k->language) != 0) {
-		fault_field(f, "unknown_language", "language", "That kernel runs %s, not %s.", k->language,
-			    language);
-		return NULL;
-	}
-	return k;
+	if (spec->language && strcmp(spec->language, k->language) != 0)
+		return fault_field(f, "unknown_language", "language", "That kernel runs %s, not %.32s.",
+				   k->language, spec->language);
+	*ret = k;
+	return 0;
 }
 
 int execution_admit(struct core *c, const struct execution_waiter *w, struct kernel **ret, struct fault *f)
 {
 	struct sandbox *sb = sandbox_usable(c, w->owner, w->sandbox_id, f);
-	struct kernel *k;
+	struct kernel *k = NULL;
+	int err;
 
 	if (!sb)
 		return -ENOENT;
-	k = kernel_for(sb, w->spec, f);
-	if (!k)
-		return -EINVAL;
-	if (k->queued >= KERNEL_QUEUE_MAX) {
+	err = kernel_for(sb, w->spec, &k, f);
+	if (!err && !k)
+		err = kernel_room(sb, f);
+	if (err < 0)
+		return err;
+	if (k && k->queued >= KERNEL_QUEUE_MAX) {
 		fault_set(f, EAGAIN, 429, "queue_full", "%d executions wait for this kernel already.",
 			  KERNEL_QUEUE_MAX);
 		f->retry_after_s = 1;
@@ -174,6 +180,9 @@ void execution_submit(struct execution_waiter *w)
 	struct execution *e;
 	int err = execution_admit(w->core, w, &k, &w->call.fault);
 
+	if (!err && !k)
+		err = kernel_default_start(sandbox_find(w->core, w->owner, w->sandbox_id),
+					   kernel_language(w->core, w->spec->language), &k, &w->call.fault);
 	e = !err && commit ? execution_new(k, w->id, w->log) : NULL;
 	if (e) {
 		e->code = strdup(w->spec->code);

@@ -17,7 +17,7 @@ struct kernel;
 enum execution_state { EXECUTION_COMMITTING, EXECUTION_QUEUED, EXECUTION_RUNNING, EXECUTION_ENDED };
 
 /* Why an execution is being stopped while it runs. */
-enum execution_stop { STOP_NONE, STOP_INTERRUPT, STOP_TIMEOUT };
+enum execution_stop { STOP_NONE, STOP_INTERRUPT, STOP_TIMEOUT, STOP_RESTART };
 
 struct execution {
 	struct core *core;
@@ -55,7 +55,8 @@ struct execution_waiter {
 	struct xlog *log; /* taken over by the execution */
 };
 
-/* Checks without side effects: the sandbox runs, the kernel is known, the queue has room. */
+/* Checks without side effects: the sandbox runs, the kernel is known, the queue has room. *ret NULL: the
+ * language's default kernel, which execution_submit() starts. */
 int execution_admit(struct core *c, const struct execution_waiter *w, struct kernel **ret, struct fault *f);
 /* Makes it, queues it, submits its row; w->call ends at the commit. */
 void execution_submit(struct execution_waiter *w);

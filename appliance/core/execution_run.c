@@ -15,16 +15,15 @@ static void execution_started(struct execution *e, int64_t count)
 
 	if (e->started)
 		return;
+	/* Its own message was lost, or something else came first: kernels count by ones. */
+	if (count < 0)
+		count = e->kernel->execution_count + 1;
 	e->started = e->changed = true;
-	e->execution_count = count;
-	fields = json_pack("{s:s}", "execution_id", e->id);
-	if (count >= 0)
-		json_object_set_new(fields, "execution_count", json_integer(count));
+	e->execution_count = e->kernel->execution_count = count;
+	fields = json_pack("{s:s,s:I}", "execution_id", e->id, "execution_count", (json_int_t)count);
 	if (e->kernel->restarted)
 		json_object_set_new(fields, "kernel_restarted", json_true());
 	e->kernel->restarted = false;
-	if (count >= 0)
-		e->kernel->execution_count = count;
 	events_add(&e->events, "started", fields);
 }
 
@@ -226,6 +225,10 @@ void execution_died(struct execution *e, json_t *death)
 
 	if (e->stop == STOP_TIMEOUT) {
 		execution_end(e, "timeout", "killed");
+		return;
+	}
+	if (e->stop == STOP_RESTART) {
+		execution_end(e, "died", REASON_KERNEL_RESTARTED);
 		return;
 	}
 	if (json_is_integer(code))

@@ -7,19 +7,6 @@
 
 #include "buf.h"
 
-const char *kernel_language(const char *language)
-{
-	return strcmp(language, "python") == 0 ? "python" : NULL;
-}
-
-void kernel_default_id(const char *sandbox_id, char ret[STORE_ID_MAX])
-{
-	char name[STORE_ID_MAX + 16];
-
-	snprintf(name, sizeof(name), "%s/" KERNEL_DEFAULT_ID, sandbox_id);
-	uuid_of(name, ret);
-}
-
 static void on_resume(void *arg)
 {
 	kernel_unpause(arg);
@@ -36,19 +23,19 @@ static void on_ack(void *arg)
 struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_id, const char *language,
 			  bool exists)
 {
-	struct kernel *k = calloc(1, sizeof(*k));
+	struct kernel *k = calloc(1, sizeof(*k)), **last;
 
 	if (!k)
 		return NULL;
 	*k = (struct kernel){ .core = sb->core,
 			      .sandbox = sb,
 			      .refs = 1,
-			      .name = language,
-			      .language = language,
 			      .exists = exists,
 			      .generation = 1 };
 	snprintf(k->id, sizeof(k->id), "%s", id);
 	snprintf(k->agent_id, sizeof(k->agent_id), "%s", agent_id);
+	snprintf(k->name, sizeof(k->name), "%s", language);
+	snprintf(k->language, sizeof(k->language), "%s", language);
 	uuid_new(k->session);
 	k->queue_last = &k->queue;
 	k->channel = channel_new(CHANNEL_REFUSE, &kernel_channel_ops, k);
@@ -59,8 +46,9 @@ struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_
 		kernel_unref(k);
 		return NULL;
 	}
-	k->next = sb->kernels;
-	sb->kernels = k;
+	for (last = &sb->kernels; *last; last = &(*last)->next)
+		;
+	*last = k;
 	return k;
 }
 
@@ -77,6 +65,7 @@ void kernel_unref(struct kernel *k)
 	hub_timer_free(k->resume);
 	hub_timer_free(k->ack);
 	channel_free(k->channel);
+	free(k->cwd);
 	free(k);
 }
 
@@ -85,7 +74,7 @@ struct kernel *kernel_find(struct sandbox *sb, const char *id)
 	struct kernel *k;
 
 	for (k = sb->kernels; k; k = k->next) {
-		if (strcmp(k->id, id) == 0)
+		if (strcmp(k->id, id) == 0 && !k->stopping)
 			return k;
 	}
 	return NULL;
@@ -112,19 +101,12 @@ static void kernel_attach(struct kernel *k)
 static void kernel_created(int err, int status, json_t *reply, void *arg)
 {
 	struct kernel *k = arg;
-	struct fault f;
 
 	k->creating = false;
-	/* 409: it was made before the link was cut under the answer. */
-	if (k->sandbox && err == 0 && (status == 201 || status == 409)) {
-		k->exists = true;
+	if (k->sandbox)
+		kernel_create_answered(k, err, status, reply);
+	if (k->sandbox && k->exists && !k->stopping)
 		kernel_attach(k);
-	} else if (k->sandbox && err == 0) {
-		guest_fault(&f, err, status, reply);
-		sandbox_end(k->sandbox, "kernel-failed", f.message);
-	} else if (k->sandbox && err != -ECONNRESET && err != -ECANCELED) {
-		sandbox_end(k->sandbox, REASON_PROTOCOL, "The sandbox's agent did not start its kernel.");
-	}
 	kernel_unref(k);
 }
 
@@ -136,7 +118,8 @@ static void kernel_create(struct kernel *k)
 
 	if (k->creating)
 		return;
-	body = json_pack("{s:s,s:s}", "id", k->agent_id, "language", k->language);
+	body = json_pack("{s:s,s:s,s:s*}", "id", k->agent_id, k->by_name ? "name" : "language",
+			 k->by_name ? k->name : k->language, "cwd", k->cwd);
 	if (guest_call(k->sandbox->guest, "POST", "/kernels", body, CREATE_MS, kernel_created, k) == 0) {
 		k->creating = true;
 		kernel_ref(k);
@@ -146,10 +129,16 @@ static void kernel_create(struct kernel *k)
 
 void kernel_link_up(struct kernel *k)
 {
+	if (k->stopping) {
+		kernel_delete(k);
+		return;
+	}
 	if (!k->exists)
 		kernel_create(k);
 	else
 		kernel_attach(k);
+	if (k->restart_wanted && !k->restart_answered)
+		kernel_restart(k);
 	kernel_pump(k);
 }
 
@@ -193,16 +182,20 @@ void kernel_interrupt(struct kernel *k)
 static void kernel_restart_answered(int err, int status, json_t *reply, void *arg)
 {
 	struct kernel *k = arg;
+	/* 409: an earlier request, whose answer was lost, is still at work. */
+	bool ok = err == 0 && (status == 200 || status == 409);
 
-	(void)reply;
 	k->restarting = false;
-	if (k->sandbox && err == 0 && status == 200) {
-		if (k->state == KERNEL_DEAD)
-			k->state = KERNEL_STARTING;
+	if (k->sandbox && ok && k->state == KERNEL_DEAD) {
+		k->state = KERNEL_STARTING;
+		k->alive_due = true;
+	}
+	if (k->sandbox && !ok && err != -ECONNRESET && err != -ECANCELED)
+		kernel_restart_failed(k, err, status, reply);
+	if (k->sandbox) {
+		k->restart_answered = ok && k->restart_wanted;
+		kernel_restart_check(k);
 		kernel_pump(k);
-	} else if (k->sandbox && err == 0) {
-		sandbox_end(k->sandbox, "kernel-failed",
-			    "The sandbox's agent could not start the kernel again.");
 	}
 	kernel_unref(k);
 }

@@ -37,7 +37,27 @@ enum {
 /* The kernel that is inside every snapshot. */
 #define KERNEL_DEFAULT_ID "k-default"
 
+/* Named reasons of cells that their kernel's end took with it. */
+#define REASON_KERNEL_RESTARTED "kernel-restarted"
+#define REASON_KERNEL_DELETED "kernel-deleted"
+#define REASON_KERNEL_FAILED "kernel-failed"
+
 enum kernel_state { KERNEL_STARTING, KERNEL_IDLE, KERNEL_BUSY, KERNEL_DEAD };
+
+/* What a caller can wait for. */
+enum kernel_wait { KERNEL_WAIT_START, KERNEL_WAIT_RESTART, KERNEL_WAIT_GONE };
+
+struct kernel_waiter {
+	struct hub_call call;
+	struct core *core;
+	const char *owner, *sandbox_id, *id; /* id: the kernel's */
+	const struct kernel_spec *spec;
+	unsigned limit;
+	const char *cursor;
+	enum kernel_wait what;
+	json_t *result;
+	struct kernel_waiter *next;
+};
 
 struct kernel {
 	struct core *core;
@@ -46,7 +66,9 @@ struct kernel {
 	unsigned refs;
 	char id[STORE_ID_MAX];       /* unique on this host */
 	char agent_id[STORE_ID_MAX]; /* its name inside the sandbox */
-	const char *name, *language; /* static */
+	char name[KERNEL_NAME_MAX], language[KERNEL_NAME_MAX];
+	char *cwd;                   /* what it is to be started with, or NULL */
+	bool by_name;                /* it is asked for by name, not by language */
 	char session[UUID_SIZE];
 	struct channel *channel;
 	enum kernel_state state;
@@ -56,6 +78,12 @@ struct kernel {
 	bool creating;   /* POST /kernels is under way */
 	bool restarted;  /* the next `started` says so */
 	bool restarting; /* POST restart is under way */
+	bool essential;  /* a booted machine's first: without it there is no sandbox */
+	bool alive_due;  /* the agent will say when it can take code */
+	bool restart_wanted, restart_answered, restart_again;
+	bool stopping, deleting, gone; /* DELETE was asked for, is under way; the agent has it no more */
+	struct kernel_waiter *waiters;
+	struct hub_item settle;
 	bool interrupt_wanted;
 	unsigned bad_messages;
 	struct execution *running, *queue, **queue_last;
@@ -73,16 +101,13 @@ struct kernel {
 	struct hub_timer *resume, *ack;
 };
 
-/* Adds the default kernel. exists: a clone has it, a booted machine must start it. */
+/* Adds a kernel behind the others. exists: the agent has it; else kernel_link_up() starts it. */
 struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_id, const char *language,
 			  bool exists);
 void kernel_ref(struct kernel *k);
 void kernel_unref(struct kernel *k);
-/* The id on this host of a sandbox's default kernel. */
-void kernel_default_id(const char *sandbox_id, char ret[STORE_ID_MAX]);
+/* NULL also for one that is being deleted. */
 struct kernel *kernel_find(struct sandbox *sb, const char *id);
-/* NULL: this language is not known here. */
-const char *kernel_language(const char *language);
 /* The link is up: create the kernel if it must be, and attach. */
 void kernel_link_up(struct kernel *k);
 /* Takes the execution into the queue; its row is in the transaction. */
@@ -109,6 +134,34 @@ void kernel_sandbox_ended(struct kernel *k, const char *reason);
 void kernel_finished(struct kernel *k, struct execution *e);
 /* Looks whether the channel may go on. */
 void kernel_unpause(struct kernel *k);
+
+/* kernels.c: the kernels of a sandbox. */
+/* The template's language of that name, its first one for NULL; NULL: it has none such. */
+const char *kernel_language(const struct core *c, const char *language);
+/* The default kernel's id on this host, and its name inside the sandbox. */
+void kernel_default_ids(const struct sandbox *sb, const char *language, char ret_id[STORE_ID_MAX],
+			char ret_agent_id[STORE_ID_MAX]);
+/* Of that language, which was deleted or never was: *ret NULL. Not while it is being deleted. */
+int kernel_default(struct sandbox *sb, const char *language, struct kernel **ret, struct fault *f);
+/* Starts it; what is queued meanwhile runs once it can. */
+int kernel_default_start(struct sandbox *sb, const char *language, struct kernel **ret, struct fault *f);
+int kernel_room(const struct sandbox *sb, struct fault *f);
+/* As the REST face shows it; a new reference. */
+json_t *kernel_json(const struct kernel *k);
+
+/* kernel_verbs.c: start, restart and deletion, asked for from outside. */
+void kernel_wait(struct kernel *k, enum kernel_wait what, struct kernel_waiter *w);
+void kernel_restart_wanted(struct kernel *k);
+/* Looks whether a restart that was asked for is over. */
+void kernel_restart_check(struct kernel *k);
+void kernel_delete(struct kernel *k);
+/* The agent's answers to POST /kernels and POST restart. */
+void kernel_create_answered(struct kernel *k, int err, int status, json_t *reply);
+void kernel_restart_failed(struct kernel *k, int err, int status, json_t *reply);
+/* The agent does not have it (any more). */
+void kernel_is_gone(struct kernel *k);
+/* Nobody will be told anything any more: the sandbox ends, or the core. */
+void kernel_waiters_end(struct kernel *k);
 
 /* kernel_frames.c */
 extern const struct channel_ops kernel_channel_ops;

@@ -60,10 +60,14 @@ static void kernel_jupyter(struct kernel *k, const uint8_t *payload, size_t len)
 
 static void kernel_alive(struct kernel *k, uint64_t generation)
 {
-	if (generation != k->generation)
+	if (generation != k->generation) {
 		k->restarted = true;
+		k->execution_count = 0;
+	}
 	k->generation = generation;
 	k->state = KERNEL_IDLE;
+	k->alive_due = false;
+	kernel_restart_check(k);
 	kernel_pump(k);
 }
 
@@ -76,9 +80,14 @@ static void kernel_dead(struct kernel *k, json_t *frame)
 
 	k->state = restarting ? KERNEL_STARTING : KERNEL_DEAD;
 	k->restarted = true;
-	/* Code that the dead process never got goes to the next one. */
+	k->alive_due = restarting;
+	/* Code that the dead process never got goes to the next one, where a restart
+	 * that was to end it has to be asked for again. */
 	if (k->running && k->running->sent_seq <= last)
 		execution_died(k->running, frame);
+	else if (k->running && k->running->stop == STOP_RESTART)
+		k->restart_again = true;
+	kernel_restart_check(k);
 }
 
 static void kernel_process(struct kernel *k, const uint8_t *payload, size_t len)
@@ -158,7 +167,7 @@ static void on_attached(struct channel *c, void *arg)
 	(void)c;
 	if (k->restored)
 		kernel_account(k);
-	if (k->state == KERNEL_STARTING)
+	if (k->state == KERNEL_STARTING && !k->alive_due)
 		k->state = KERNEL_IDLE;
 	if (k->interrupt_wanted && k->running)
 		kernel_interrupt(k);
@@ -170,9 +179,12 @@ static void on_detached(struct channel *c, int err, int status, void *arg)
 	struct kernel *k = arg;
 
 	(void)c;
-	if (!k->sandbox)
+	if (!k->sandbox || k->stopping)
 		return;
-	if (err == -EPROTO)
+	if (status == 404 && k->restored && !k->essential)
+		/* Its deletion was not recorded before the appliance was restarted. */
+		kernel_is_gone(k);
+	else if (err == -EPROTO)
 		protocol_error(k, "The sandbox's agent broke the framing of a kernel's channel.");
 	else if (status == 404)
 		protocol_error(k, "The sandbox's agent does not know its own kernel.");

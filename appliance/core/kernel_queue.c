@@ -52,6 +52,7 @@ void kernel_finished(struct kernel *k, struct execution *e)
 	e->next = k->finished;
 	k->finished = e;
 	kernel_txn(k);
+	kernel_restart_check(k);
 	kernel_pump(k);
 }
 
@@ -61,6 +62,9 @@ void kernel_pump(struct kernel *k)
 
 	if (!e || k->running || !k->sandbox || k->sandbox->state != SANDBOX_RUNNING ||
 	    e->state != EXECUTION_QUEUED)
+		return;
+	/* The process that is there now is not the one to run it. */
+	if (k->restarting || k->restart_wanted || k->stopping)
 		return;
 	/* What the agent already has of the queue is known once it attached. */
 	if (k->restored)
@@ -87,6 +91,7 @@ void kernel_sandbox_ended(struct kernel *k, const char *reason)
 	k->state = KERNEL_DEAD;
 	kernel_txn(k);
 	kernel_flush(k);
+	kernel_waiters_end(k);
 }
 
 static void release(struct execution *e)
@@ -113,4 +118,5 @@ void kernel_release(struct kernel *k)
 		k->finished = e->next;
 		release(e);
 	}
+	kernel_waiters_end(k);
 }

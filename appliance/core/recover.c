@@ -113,7 +113,7 @@ static int executions_recover(struct sandbox *sb, struct fault *f)
 
 static int kernels_recover(struct sandbox *sb, struct fault *f)
 {
-	char default_id[STORE_ID_MAX];
+	char default_id[STORE_ID_MAX], default_agent_id[STORE_ID_MAX];
 	json_t *rows = NULL, *row;
 	struct kernel *k;
 	size_t i;
@@ -121,15 +121,17 @@ static int kernels_recover(struct sandbox *sb, struct fault *f)
 
 	if (err < 0)
 		return fault_set(f, -err, 500, "store", "The kernels of %s cannot be read.", sb->id);
-	kernel_default_id(sb->id, default_id);
 	json_array_foreach(rows, i, row)
 	{
-		const char *id = text_of(row, "id"), *language = kernel_language(text_of(row, "language"));
-		const char *agent_id = strcmp(id, default_id) == 0 ? KERNEL_DEFAULT_ID : id;
+		const char *id = text_of(row, "id"), *language = text_of(row, "language");
 
-		k = kernel_new(sb, id, agent_id, language ? language : "python", true);
+		kernel_default_ids(sb, language, default_id, default_agent_id);
+		k = kernel_new(sb, id, strcmp(id, default_id) == 0 ? default_agent_id : id, language, true);
 		if (!k)
 			return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
+		snprintf(k->name, sizeof(k->name), "%s", text_of(row, "name"));
+		if (strcmp(text_of(row, "state"), "dead") == 0)
+			k->state = KERNEL_DEAD;
 		k->execution_count = number_of(row, "execution_count");
 		k->restored = true;
 		k->restored_sent = (uint64_t)number_of(row, "sent");
@@ -174,9 +176,7 @@ static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 	sb->state = SANDBOX_RUNNING;
 	sb->vm_ended = false;
 	err = kernels_recover(sb, f);
-	/* A crash between two commits: running, and its kernel's row not there yet. */
-	if (!err && !sb->kernels)
-		running = false;
+	/* Without one: all were deleted, or the row of the first was not there yet; the next execution starts one. */
 	if (!err && sb->kernels)
 		err = executions_recover(sb, f);
 	if (err < 0)

@@ -233,14 +233,18 @@ static void on_running_commit(int err, const char *message, void *arg)
 
 static bool default_kernel(struct sandbox *sb)
 {
-	char id[STORE_ID_MAX];
+	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
+	const char *language = kernel_language(sb->core, NULL);
 	struct kernel *k;
 
-	kernel_default_id(sb->id, id);
-	k = kernel_new(sb, id, KERNEL_DEFAULT_ID, "python", sb->template != NULL);
-	if (k && sb->template)
+	kernel_default_ids(sb, language, id, agent_id);
+	k = kernel_new(sb, id, agent_id, language, sb->template != NULL);
+	if (!k)
+		return false;
+	k->essential = !sb->template;
+	if (sb->template)
 		channel_restore(k->channel, sb->channel_received, sb->channel_sent);
-	return k != NULL;
+	return true;
 }
 
 void sandbox_run(struct sandbox *sb)

@@ -10,6 +10,13 @@ int sandboxes_get(struct request *r, struct fault *f);
 int sandboxes_timeout(struct request *r, struct fault *f);
 int sandboxes_delete(struct request *r, struct fault *f);
 
+int kernels_list(struct request *r, struct fault *f);
+int kernels_create(struct request *r, struct fault *f);
+int kernels_restart(struct request *r, struct fault *f);
+int kernels_interrupt(struct request *r, struct fault *f);
+int kernels_delete(struct request *r, struct fault *f);
+int kernels_connection(struct request *r, struct fault *f);
+
 int executions_start(struct request *r, struct fault *f);
 int executions_list(struct request *r, struct fault *f);
 int executions_get(struct request *r, struct fault *f);

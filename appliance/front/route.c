@@ -11,6 +11,7 @@
 enum { EMPTY_BODY_MAX = 1024 };
 
 #define SANDBOX "/v1/sandboxes/{id}"
+#define KERNEL "/v1/kernels/{kid}"
 #define EXECUTION "/v1/executions/{xid}"
 
 const struct route routes[] = {
@@ -36,6 +37,13 @@ const struct route routes[] = {
 	{ "POST", SANDBOX "/snapshots", about_later, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", "/v1/snapshots", about_later, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "DELETE", "/v1/snapshots/{id}", about_later, 0, RIGHTS_KEY, GATE_QUICK },
+
+	{ "GET", SANDBOX "/kernels", kernels_list, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "POST", SANDBOX "/kernels", kernels_create, JSON_IN_MAX, RIGHTS_KEY, GATE_START },
+	{ "DELETE", KERNEL, kernels_delete, 0, RIGHTS_KEY, GATE_VERB },
+	{ "POST", KERNEL "/restart", kernels_restart, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_VERB },
+	{ "POST", KERNEL "/interrupt", kernels_interrupt, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_VERB },
+	{ "GET", KERNEL "/connection", kernels_connection, 0, RIGHTS_KEY, GATE_QUICK },
 
 	{ "POST", SANDBOX "/execute", executions_start, JSON_IN_MAX, RIGHTS_KEY, GATE_STREAM },
 	{ "GET", SANDBOX "/executions", executions_list, 0, RIGHTS_KEY, GATE_QUICK },

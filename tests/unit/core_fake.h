@@ -53,7 +53,8 @@ struct vm {
 
 /* What the tests set and look at; touched by the hub's thread while nothing else runs. */
 static struct {
-	unsigned refuse_clones; /* how many clones are to fail from now on */
+	unsigned refuse_clones;  /* how many clones are to fail from now on */
+	unsigned refuse_kernels; /* and how many starts of kernels */
 	unsigned clones, boots, templates;
 } fake;
 
@@ -221,6 +222,17 @@ static void fake_interrupt(struct vm *vm)
 	fake_error(vm, id, "KeyboardInterrupt");
 }
 
+/* The next kernel of this machine has a channel of its own. */
+static void fake_delete(struct vm *vm)
+{
+	channel_free(vm->channel);
+	vm->channel = channel_new(CHANNEL_DROP_MIDDLE, &fake_channel_ops, vm);
+	vm->has_kernel = false;
+	vm->generation = 1;
+	vm->hanging[0] = '\0';
+	vm->deaf = false;
+}
+
 static void fake_eof(struct link_stream *st, void *arg)
 {
 	struct fake_request *r = arg;
@@ -230,9 +242,15 @@ static void fake_eof(struct link_stream *st, void *arg)
 		fake_answer(st, 200, "{\"unix_ns\":1,\"boot_id\":\"x\",\"kernels\":[]}");
 	} else if (strncmp(r->what, "PUT /clock", 10) == 0 || strncmp(r->what, "POST /freeze", 12) == 0) {
 		fake_answer(st, 200, "{\"unix_ns\":1}");
+	} else if (strcmp(r->what, "POST /kernels") == 0 && fake.refuse_kernels) {
+		fake.refuse_kernels--;
+		fake_answer(st, 500, "{\"code\":\"kernel_start\",\"message\":\"It cannot start.\"}");
 	} else if (strcmp(r->what, "POST /kernels") == 0) {
 		vm->has_kernel = true;
-		fake_answer(st, 201, "{\"id\":\"k-default\"}");
+		fake_answer(st, 201, "{\"id\":\"k\",\"name\":\"python3\",\"language\":\"python\"}");
+	} else if (strncmp(r->what, "DELETE /kernels/", 16) == 0) {
+		fake_delete(vm);
+		fake_answer(st, 204, "");
 	} else if (strstr(r->what, "/interrupt")) {
 		fake_answer(st, 204, "");
 		fake_interrupt(vm);
