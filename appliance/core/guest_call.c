@@ -134,6 +134,7 @@ static const struct {
 	{ "not_a_directory", 400, ENOTDIR },  { "no_such_program", 400, ENOENT },
 	{ "wrong_state", 409, EBUSY },        { "limit", 429, EAGAIN },
 	{ "permission_denied", 403, EACCES }, { "not_empty", 409, ENOTEMPTY },
+	{ "forbidden", 403, EACCES },
 };
 
 /* The guest's sentence, with what could spoil a terminal or a log taken out. */

@@ -8,9 +8,17 @@
 
 enum {
 	FILE_CHUNK = 64 * 1024,
+	PATH_MAX_BYTES = 4095, /* what the guest's kernel takes */
 	/* A sandbox that takes no byte of a file for this long has stalled. */
 	FILE_STALL_MS = 60 * 1000,
 };
+
+static int path_check(const char *path, struct fault *f)
+{
+	return strlen(path) > PATH_MAX_BYTES
+		       ? fault_field(f, "out_of_range", "path", "path must be at most %d bytes long.", PATH_MAX_BYTES)
+		       : 0;
+}
 
 static int query_path(struct request *r, const char **ret, struct fault *f)
 {
@@ -22,7 +30,7 @@ static int query_path(struct request *r, const char **ret, struct fault *f)
 		return fault_field(
 			f, "missing_field", "path",
 			"path is missing: say which file, as in ?path=data.csv (relative to /home/user).");
-	return 0;
+	return path_check(*ret, f);
 }
 
 /* Client to sandbox, to the end of the body. On a failure *f says whose it was. */
@@ -108,6 +116,8 @@ int files_list(struct request *r, struct fault *f)
 	json_t *list;
 	int err = target_query(&r->target, "path", &path, f);
 
+	if (!err && path)
+		err = path_check(path, f);
 	if (!err)
 		err = list_window(r, &limit, &cursor, f);
 	if (!err)
