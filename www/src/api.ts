@@ -3,8 +3,7 @@
 export type Sandbox = { id: string; state: string; engine: string; deadline: string; end_reason?: string };
 export type Bundle = Record<string, unknown>;
 export type Event =
-	| { type: "queued"; seq: number; execution_id: string }
-	| { type: "started"; seq: number; execution_id: string; execution_count: number; kernel_restarted?: boolean }
+	| { type: "queued" | "started"; seq: number; execution_id: string; execution_count?: number; kernel_restarted?: boolean }
 	| { type: "stdout" | "stderr"; seq: number; text: string }
 	| { type: "result" | "display"; seq: number; data: Bundle; display_id?: string; full?: string }
 	| { type: "error"; seq: number; name: string; value: string; traceback: string[] }
@@ -37,7 +36,6 @@ export class Api {
 	extend = (id: string, timeout_s: number) => this.json<Sandbox>("POST", `/v1/sandboxes/${id}/timeout`, { timeout_s });
 	end = (id: string) => this.call("DELETE", `/v1/sandboxes/${id}`);
 	interrupt = (xid: string) => this.call("POST", `/v1/executions/${xid}/interrupt`);
-	execution = (xid: string) => this.json<{ outputs: { n: number; kind: string }[] }>("GET", `/v1/executions/${xid}`);
 	files = (id: string) => this.json<{ entries: { name: string; type: string; size: number }[] }>("GET", `/v1/sandboxes/${id}/files/list?limit=1000`);
 	file = (id: string, name: string) => `/v1/sandboxes/${id}/files?path=${encodeURIComponent(name)}`;
 	upload = (id: string, file: File) => this.call("PUT", this.file(id, file.name), file);
@@ -48,8 +46,9 @@ export class Api {
 
 	/** All that an execution wrote to a stream, as far as it is stored. */
 	async whole(xid: string, kind: string): Promise<Blob> {
-		const outputs = (await this.execution(xid)).outputs.filter((o) => o.kind === kind);
-		return new Blob(await Promise.all(outputs.map((o) => this.bytes(`/v1/executions/${xid}/outputs/${o.n}/full`))));
+		const { outputs } = await this.json<{ outputs: { n: number; kind: string }[] }>("GET", `/v1/executions/${xid}`);
+		const parts = outputs.filter((o) => o.kind === kind).map((o) => this.bytes(`/v1/executions/${xid}/outputs/${o.n}/full`));
+		return new Blob(await Promise.all(parts));
 	}
 
 	private async *stream(method: string, path: string, body?: object): AsyncGenerator<Event> {
@@ -59,6 +58,8 @@ export class Api {
 			const lines = (rest + part.value).split("\n");
 			rest = lines.pop()!;
 			for (const line of lines) if (line) yield this.complete(JSON.parse(line) as Event);
+			const { port1, port2 } = new MessageChannel(); // lets clicks and drawing in between, also where timers are slow
+			await new Promise((next) => (port1.onmessage = next) && port2.postMessage(0));
 		}
 	}
 

@@ -1,5 +1,4 @@
 // The page: login, one sandbox, cells that run in order.
-
 import { Api, type Event, type Sandbox } from "./api";
 import { Notebook, SAVED, type Cell } from "./notebook";
 import { action, element } from "./output";
@@ -108,7 +107,6 @@ function remove(cell: Cell): void {
 }
 
 let tabLeaves = false; // after Escape, Tab moves on as everywhere else
-
 function keys(e: KeyboardEvent): void {
 	const cell = notebook!.cells.find((c) => c.editor === e.target);
 	if (!cell || e.isComposing) return;
@@ -140,7 +138,9 @@ async function listFiles(): Promise<void> {
 	$("list").replaceChildren(...(items.length ? items : [none]));
 }
 
-async function upload(files: File[]): Promise<void> {
+async function upload(input: HTMLInputElement): Promise<void> {
+	const files = [...input.files!];
+	input.value = ""; // the same file may be chosen again
 	const { id } = await liveSandbox();
 	for (const file of files) {
 		show(`uploading ${file.name}…`);
@@ -195,8 +195,7 @@ $("extend").onclick = told(() => remember(api.extend(sandbox!.id, TIMEOUT_S)));
 const end = (id: string) => remember(api.end(id).then(() => api.sandbox(id)));
 $("end").onclick = told(() => confirm("End the sandbox? Its variables and files go with it; the cells stay.") && end(sandbox!.id));
 $<HTMLDetailsElement>("files").ontoggle = told(listFiles);
-$("upload").onclick = (e) => ((e.target as HTMLInputElement).value = ""); // the same file may come twice
-$("upload").onchange = (e) => told(() => upload([...(e.target as HTMLInputElement).files!]))();
+$("upload").onchange = told(() => upload($("upload")));
 $("download").onclick = () => save("notebook.ipynb", new Blob([notebook!.ipynb()], { type: "application/x-ipynb+json" }));
 $("logout").onclick = () => login();
 $("dismiss").onclick = () => say("");

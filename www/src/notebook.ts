@@ -1,5 +1,4 @@
 // Cells: their text, their outputs, how they survive a reload and leave as .ipynb.
-
 import type { Bundle, Event } from "./api";
 import { action, element, Outputs } from "./output";
 
@@ -59,7 +58,7 @@ export class Cell {
 		if (e.seq !== undefined && e.seq <= this.lastSeq) return;
 		this.lastSeq = e.seq ?? this.lastSeq;
 		if (e.type === "queued" || e.type === "started") this.xid = e.execution_id;
-		if (e.type === "started") this.number = e.execution_count;
+		if (e.type === "started") this.number = e.execution_count ?? null;
 		if (e.type === "end") this.counter.title = `took ${(e.duration_ms / 1000).toFixed(1)} s`;
 		this.mark(e.type === "end" ? e.status : "running");
 		this.shown.show(e);
@@ -90,8 +89,7 @@ export class Notebook {
 	readonly cells: Cell[] = [];
 
 	constructor(private readonly place: HTMLElement, private readonly desk: Desk) {
-		const saved = JSON.parse(localStorage.getItem(SAVED) ?? "[]") as Saved[];
-		for (const s of saved.length ? saved : [{}]) this.add(s);
+		for (const saved of JSON.parse(localStorage.getItem(SAVED) ?? "[{}]") as Saved[]) this.add(saved);
 	}
 
 	add(saved: Partial<Saved> = {}): Cell {

@@ -1,5 +1,4 @@
 // What a cell's events look like.
-
 import type { Bundle, Event } from "./api";
 import { Terminal } from "./terminal";
 
@@ -46,6 +45,7 @@ export class Outputs {
 	show(e: Event): void {
 		if (e.type === "stdout" || e.type === "stderr") return this.text(e.type, e.text);
 		if (e.type === "keepalive" || e.type === "queued") return;
+		this.stream?.terminal.draw();
 		this.stream = undefined;
 		if (e.type === "result" || e.type === "display") this.add(this.bundle(e.data), e.display_id);
 		if (e.type === "error") this.text("error", e.traceback.join("\n") || `${e.name}: ${e.value}`);

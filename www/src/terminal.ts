@@ -1,7 +1,8 @@
 // Stream text as a terminal shows it: ANSI colours, carriage return, backspace.
-// Text is taken at any speed; what is seen is drawn once a frame of the screen.
+// Text is taken at any speed; what is seen is drawn a few times a second.
 
-const LINES_MAX = 2000; // what a browser draws and scrolls comfortably
+const LINES_MAX = 1000; // what a browser draws and scrolls comfortably
+const DRAW_MS = 100;
 const COLUMNS_MAX = 4000; // a longer line is broken: one node of megabytes stalls the browser
 const TOKEN = /\x1b\[([0-9;:?]*)([@-~])|\x1b[^[]|[^\x1b\n\r\b]{1,200}|[^]/gu;
 const UNFINISHED = /\x1b(\[[0-9;:?]{0,60})?$/; // a sequence split across two messages
@@ -14,15 +15,29 @@ function nearest([form, a = 0, b = 0, c = 0]: number[]): number {
 	return (form === 5 ? cube : [a, b, c]).reduce((bits, level, i) => bits | (level >= 100 ? 1 << i : 0), 0);
 }
 
+/** Two lists, because an object for each character makes a flood four times slower. */
+type Line = { chars: string[]; styles: string[] }; // styles: classes of carrel.css, of b, i, u, f0…f7, g0…g7
+
+function spans({ chars, styles }: Line, end: string): HTMLElement {
+	const whole = document.createElement("span");
+	for (let i = 0, start = 0; i < chars.length; start = i) {
+		while (i < chars.length && styles[i] === styles[start]) i++;
+		const [className, textContent] = [styles[start], chars.slice(start, i).join("")];
+		whole.append(className ? Object.assign(document.createElement("span"), { className, textContent }) : textContent);
+	}
+	whole.append(end);
+	return whole;
+}
+
 export class Terminal {
-	private style = ""; // classes of carrel.css: b, i, u, f0…f7, g0…g7
-	private cells: { ch: string; style: string }[] = []; // of the line under the cursor
+	private style = "";
+	private line: Line = { chars: [], styles: [] }; // under the cursor
 	private column = 0;
 	private pending = "";
-	private scheduled = false;
+	private timer = 0;
 	private lines = 0;
-	private finished: HTMLElement[] = []; // lines not yet in the document
-	private readonly current = document.createElement("span");
+	private finished: Line[] = []; // not yet in the document
+	private current = document.createElement("span");
 
 	/** dropped is called once, when there are more lines than are shown. */
 	constructor(private readonly pre: HTMLElement, private readonly dropped: () => void) {
@@ -37,41 +52,29 @@ export class Terminal {
 			if (token === "\r") this.column = 0;
 			else if (token === "\b") this.column = Math.max(0, this.column - 1);
 			else if (final === "m") this.select(codes!.split(/[;:]/).map(Number));
-			else if (final === "K") this.cells.length = Math.min(this.cells.length, this.column);
-			else if (!/^[\n\x1b]/.test(token)) for (const ch of token) this.cells[this.column++] = { ch, style: this.style };
+			else if (final === "K") this.line.chars.length = Math.min(this.line.chars.length, this.column);
+			else if (!/^[\n\x1b]/.test(token))
+				for (const ch of token) (this.line.styles[this.column] = this.style), (this.line.chars[this.column++] = ch);
 		}
-		if (!this.scheduled) requestAnimationFrame(() => this.draw());
-		this.scheduled = true;
+		this.timer ||= setTimeout(() => this.draw(), DRAW_MS);
 	}
 
 	private newline(): void {
-		const line = document.createElement("span");
-		line.append(...this.spans(), "\n");
-		this.finished.push(line);
+		this.finished.push(this.line);
 		if (this.finished.length > LINES_MAX) this.finished.shift();
 		if (++this.lines === LINES_MAX) this.dropped();
-		this.cells = [];
+		this.line = { chars: [], styles: [] };
 		this.column = 0;
 	}
 
-	private draw(): void {
+	draw(): void {
 		const atEnd = this.pre.scrollTop + this.pre.clientHeight >= this.pre.scrollHeight - 4;
-		this.scheduled = false;
-		this.current.before(...this.finished.splice(0));
-		this.current.replaceChildren(...this.spans());
+		this.current.remove();
+		this.current = spans(this.line, "");
+		this.pre.append(...this.finished.splice(0).map((line) => spans(line, "\n")), this.current);
 		while (this.pre.childElementCount > LINES_MAX) this.pre.firstElementChild!.remove();
 		if (atEnd) this.pre.scrollTop = this.pre.scrollHeight;
-	}
-
-	private spans(): HTMLElement[] {
-		const spans: HTMLElement[] = [];
-		for (let i = 0; i < this.cells.length; ) {
-			const className = this.cells[i]!.style;
-			let textContent = "";
-			while (this.cells[i]?.style === className) textContent += this.cells[i++]!.ch;
-			spans.push(Object.assign(document.createElement("span"), { className, textContent }));
-		}
-		return spans;
+		this.timer = 0;
 	}
 
 	/** SGR: colours and weights from here on. */
