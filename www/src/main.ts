@@ -79,7 +79,7 @@ async function follow(cell: Cell, stream: AsyncGenerator<Event>): Promise<void> 
 }
 
 function run(cell: Cell): void {
-	if (cell.busy()) return;
+	if (cell.busy() || !cell.editor.value.trim()) return;
 	const code = cell.editor.value;
 	const before = failures;
 	cell.clear("waiting");
