@@ -60,10 +60,8 @@ static void kernel_jupyter(struct kernel *k, const uint8_t *payload, size_t len)
 
 static void kernel_alive(struct kernel *k, uint64_t generation)
 {
-	if (generation != k->generation) {
+	if (generation != k->generation)
 		k->restarted = true;
-		k->execution_count = 0;
-	}
 	k->generation = generation;
 	k->state = KERNEL_IDLE;
 	k->alive_due = false;
@@ -80,6 +78,7 @@ static void kernel_dead(struct kernel *k, json_t *frame)
 
 	k->state = restarting ? KERNEL_STARTING : KERNEL_DEAD;
 	k->restarted = true;
+	k->execution_count = 0;
 	k->alive_due = restarting;
 	/* Code that the dead process never got goes to the next one, where a restart
 	 * that was to end it has to be asked for again. */

@@ -290,6 +290,9 @@ void kernel_restart_check(struct kernel *k)
 	if (k->running && k->running->stop == STOP_RESTART)
 		return;
 	k->restart_wanted = k->restart_answered = false;
+	/* The frame that says so may still be on its way; the next cell's come after it. */
+	k->restarted = true;
+	k->execution_count = 0;
 	kernel_settle_post(k);
 }
 
