@@ -77,6 +77,7 @@ export class Outputs {
 		const pre = Object.assign(element("pre", kind), { tabIndex: 0 }); // scrolls by keyboard
 		const terminal = new Terminal(pre, () => this.note("Only the last lines are shown. ", kind));
 		terminal.write(text);
+		this.stream?.terminal.draw();
 		this.stream = { kind, terminal };
 		return pre;
 	}
