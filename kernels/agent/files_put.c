@@ -175,15 +175,34 @@ static void upload_free(void *arg)
 	free(u);
 }
 
-/* Answers, and cleans up after itself where an upload failed. */
-static void upload_end(struct upload *u)
+/* What will not be written must not keep the window shut. */
+static void upload_drain(struct upload *u)
 {
-	/* What will not be written must not keep the window shut. */
 	if (u->in_len && u->rq->st)
 		link_consume(u->rq->st, u->in_len);
-	if (u->err)
-		files_fail(u->rq, u->err, u->path);
-	else if (u->rq->st)
+	u->in_len = 0;
+}
+
+static void on_discarded(void *arg)
+{
+	struct upload *u = arg;
+
+	upload_drain(u);
+	files_fail(u->rq, u->err, u->path);
+	upload_free(u);
+}
+
+/* A failure is told once nothing of the upload is left: whoever hears of a full
+ * disk and looks finds neither a partial file nor its space taken. */
+static void upload_end(struct upload *u)
+{
+	upload_drain(u);
+	if (u->err) {
+		u->running = true;
+		worker_run(u->agent, true, discard_work, on_discarded, u);
+		return;
+	}
+	if (u->rq->st)
 		request_answer(u->rq, u->replaced ? 200 : 201,
 			       json_pack("{s:o, s:I}", "path", text_json(u->path, strlen(u->path)), "size",
 					 (json_int_t)u->size));
