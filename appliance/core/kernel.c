@@ -27,11 +27,7 @@ struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_
 
 	if (!k)
 		return NULL;
-	*k = (struct kernel){ .core = sb->core,
-			      .sandbox = sb,
-			      .refs = 1,
-			      .exists = exists,
-			      .generation = 1 };
+	*k = (struct kernel){ .core = sb->core, .sandbox = sb, .refs = 1, .exists = exists, .generation = 1 };
 	snprintf(k->id, sizeof(k->id), "%s", id);
 	snprintf(k->agent_id, sizeof(k->agent_id), "%s", agent_id);
 	snprintf(k->name, sizeof(k->name), "%s", language);

@@ -67,8 +67,8 @@ struct kernel {
 	char id[STORE_ID_MAX];       /* unique on this host */
 	char agent_id[STORE_ID_MAX]; /* its name inside the sandbox */
 	char name[KERNEL_NAME_MAX], language[KERNEL_NAME_MAX];
-	char *cwd;                   /* what it is to be started with, or NULL */
-	bool by_name;                /* it is asked for by name, not by language */
+	char *cwd;    /* what it is to be started with, or NULL */
+	bool by_name; /* it is asked for by name, not by language */
 	char session[UUID_SIZE];
 	struct channel *channel;
 	enum kernel_state state;

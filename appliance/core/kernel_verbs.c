@@ -193,8 +193,9 @@ void kernel_is_gone(struct kernel *k)
 /* A word from the guest that goes into rows and to people. */
 static bool word_ok(const char *word)
 {
-	size_t len = word ? strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_+.#")
-			  : 0;
+	size_t len =
+		word ? strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_+.#")
+		     : 0;
 
 	return len > 0 && len < KERNEL_NAME_MAX && !word[len];
 }
@@ -224,8 +225,8 @@ static int start_fault(const struct kernel *k, struct fault *f, int err, int sta
 {
 	err = guest_fault(f, err, status, reply);
 	if (strcmp(f->code, "bad_request") == 0 && k->by_name)
-		return fault_field(f, "unknown_kernel", "name", "This template has no kernel named \"%.32s\".",
-				   k->name);
+		return fault_field(f, "unknown_kernel", "name",
+				   "This template has no kernel named \"%.32s\".", k->name);
 	if (strcmp(f->code, "bad_request") == 0)
 		return fault_field(f, "unknown_language", "language",
 				   "This template has no kernel for \"%.32s\".", k->language);

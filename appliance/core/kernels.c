@@ -64,7 +64,8 @@ int kernel_room(const struct sandbox *sb, struct fault *f)
 		n++;
 	if (n < AGENT_KERNELS_MAX)
 		return 0;
-	fault_set(f, EAGAIN, 429, "limit", "A sandbox has at most %d kernels; delete one.", AGENT_KERNELS_MAX);
+	fault_set(f, EAGAIN, 429, "limit", "A sandbox has at most %d kernels; delete one.",
+		  AGENT_KERNELS_MAX);
 	f->retry_after_s = 1;
 	return -EAGAIN;
 }

@@ -176,7 +176,8 @@ static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 	sb->state = SANDBOX_RUNNING;
 	sb->vm_ended = false;
 	err = kernels_recover(sb, f);
-	/* Without one: all were deleted, or the row of the first was not there yet; the next execution starts one. */
+	/* Without one: all were deleted, or the row of the first was not there yet; the next execution starts
+	 * one. */
 	if (!err && sb->kernels)
 		err = executions_recover(sb, f);
 	if (err < 0)

@@ -1,9 +1,13 @@
 #!/usr/bin/python3
 """Several kernels in one sandbox: variables apart, one queue each, and every verb ends what it should."""
 import contextlib
+import http.client
 import os
+import signal
+import subprocess
 import sys
 import threading
+import time
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
@@ -51,6 +55,10 @@ class Cell(threading.Thread):
         assert self.known.wait(60), code
 
     def run(self):
+        with contextlib.suppress(OSError, http.client.HTTPException):  # all() sees that the end is missing
+            self.read()
+
+    def read(self):
         for e in self.stream:
             self.events.append(e)
             if "execution_id" in e:
@@ -231,6 +239,29 @@ def death(a, s, dying, other):
     assert started(a.execute(s["id"], "1", kernel_id=dying["id"]))["kernel_restarted"] is True
 
 
+def outlive(a, s, first, second):
+    """Kernels and their queues are there again after carreld was killed."""
+    running = Cell(a, s, "import time\nprint('on')\ntime.sleep(4)\nprint(kept)", kernel_id=second["id"])
+    assert running.printed.wait(60)
+    queued = waiting(a, s, "print(kept + 1)", kernel_id=second["id"])["execution_id"]
+    before = [k["id"] for k in kernels(a, s)]
+    children = subprocess.run(["pgrep", "-P", str(a.process.pid), "-f", "carreld"], capture_output=True, text=True)
+    os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+    limit = time.monotonic() + 60
+    while True:
+        try:
+            events = stream(a, queued)
+            if events and events[-1]["type"] == "end":
+                break
+        except (Refused, OSError, http.client.HTTPException):
+            pass  # away, or cut: until the launcher has it back
+        assert time.monotonic() < limit, "carreld did not come back"
+        time.sleep(0.2)
+    assert [k["id"] for k in kernels(a, s)] == before
+    assert text(stream(a, running.id)) == "on\n5\n" and text(events) == "6\n", events
+    assert text(a.execute(s["id"], "print('kept' in globals())", kernel_id=first["id"])) == "False\n"
+
+
 def delete(a, s, first, second, third):
     running = sleeper(a, s, kernel_id=third["id"])
     queued = waiting(a, s, "1", kernel_id=third["id"])["execution_id"]
@@ -271,6 +302,7 @@ def main():
         full(a, s, second)
         restart(a, s, second)
         death(a, s, first, second)
+        outlive(a, s, first, second)
         delete(a, s, first, second, third)
         ended(a, s, second)
 
