@@ -44,7 +44,8 @@ int core_sandbox_create(struct core *c, const char *owner, const struct sandbox_
 	int err = store_owner_quota(c->store, owner, c->settings->sandboxes_per_owner, &w.quota);
 
 	if (err < 0)
-		return fault_set(f, -err, 500, "store", "The owner's quota could not be read: %s.", strerror(-err));
+		return fault_set(f, -err, 500, "store", "The owner's quota could not be read: %s.",
+				 strerror(-err));
 	err = hub_call(c->hub, &w.call, create_run);
 	if (err < 0) {
 		json_decref(w.result);

@@ -291,8 +291,8 @@ int core_stats(struct core *c, json_t **ret)
 	core_figures(c, &f);
 	for (i = 0; f.states[i].state; i++)
 		json_object_set_new(states, f.states[i].state, json_integer(f.states[i].sandboxes));
-	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:i, s:i}, s:{s:i, s:i}, s:s, s:b}", "sandboxes",
-			  states, "executions", "running", (int)f.executions_running, "queued",
+	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:i, s:i}, s:{s:i, s:i}, s:s, s:b}",
+			  "sandboxes", states, "executions", "running", (int)f.executions_running, "queued",
 			  (int)f.executions_queued, "kernels", (int)f.kernels, "capacity", "memory_mb",
 			  (int)f.memory_mb, "memory_used_mb", (int)f.memory_used_mb, "disk_free_mb",
 			  (int)disk_free_mb(c), "sandboxes_per_owner", (int)c->settings->sandboxes_per_owner,
@@ -311,10 +311,11 @@ int core_templates(struct core *c, json_t **ret)
 	json_t *description = json_object_get(recipe, "description");
 
 	/* Copies: what a worker holds must not share counters of references with another's. */
-	list = json_pack("{s:[{s:s, s:s*, s:s, s:s, s:o*, s:o*}], s:n}", "templates", "name", image->template_name,
-			 "description", json_string_value(description), "image", image->hash, "built_at",
-			 image->built_at, "languages", json_deep_copy(json_object_get(recipe, "languages")),
-			 "limits", json_deep_copy(json_object_get(recipe, "limits")), "next");
+	list = json_pack("{s:[{s:s, s:s*, s:s, s:s, s:o*, s:o*}], s:n}", "templates", "name",
+			 image->template_name, "description", json_string_value(description), "image",
+			 image->hash, "built_at", image->built_at, "languages",
+			 json_deep_copy(json_object_get(recipe, "languages")), "limits",
+			 json_deep_copy(json_object_get(recipe, "limits")), "next");
 	if (!list)
 		return -ENOMEM;
 	*ret = list;

@@ -25,8 +25,8 @@ int about_me(struct request *r, struct fault *f)
 	if (err)
 		return store_fault(f, err, "owner");
 	body = json_pack("{s:s, s:O, s:b, s:{s:i}, s:{s:i}}", "id", r->owner, "name",
-			 json_object_get(owner, "name"), "admin", (int)r->admin, "quota", "sandboxes", (int)quota,
-			 "running", "sandboxes", (int)store_running_count(r->store, r->owner));
+			 json_object_get(owner, "name"), "admin", (int)r->admin, "quota", "sandboxes",
+			 (int)quota, "running", "sandboxes", (int)store_running_count(r->store, r->owner));
 	json_decref(owner);
 	return body ? respond_json(r, 200, body, f) : fault_no_memory(f);
 }

@@ -16,7 +16,8 @@ enum {
 static int path_check(const char *path, struct fault *f)
 {
 	return strlen(path) > PATH_MAX_BYTES
-		       ? fault_field(f, "out_of_range", "path", "path must be at most %d bytes long.", PATH_MAX_BYTES)
+		       ? fault_field(f, "out_of_range", "path", "path must be at most %d bytes long.",
+				     PATH_MAX_BYTES)
 		       : 0;
 }
 

@@ -51,7 +51,8 @@ static void requests_write(FILE *out)
 		for (int status = 0; status < 600; status++)
 			if (figures_status(i, status))
 				fprintf(out, "carrel_http_requests_total{%s,status=\"%d\"} %" PRIu64 "\n",
-					route_label(i, label, sizeof(label)), status, figures_status(i, status));
+					route_label(i, label, sizeof(label)), status,
+					figures_status(i, status));
 }
 
 static void latency_write(FILE *out)
@@ -70,8 +71,8 @@ static void latency_write(FILE *out)
 			fprintf(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, label,
 				figures_bounds_ms[b] / 1000.0, f.le[b]);
 		fprintf(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, label, f.count);
-		fprintf(out, "%s_sum{%s} %.6f\n%s_count{%s} %" PRIu64 "\n", name, label, f.us / 1e6, name, label,
-			f.count);
+		fprintf(out, "%s_sum{%s} %.6f\n%s_count{%s} %" PRIu64 "\n", name, label, f.us / 1e6, name,
+			label, f.count);
 	}
 }
 
@@ -92,16 +93,18 @@ static void core_write(FILE *out, struct core *core)
 	for (unsigned i = 0; f.states[i].state; i++)
 		fprintf(out, "carrel_sandboxes{state=\"%s\",engine=\"%s\"} %u\n", f.states[i].state, f.engine,
 			f.states[i].sandboxes);
-	tally_write(out, "carrel_sandbox_starts_total", "Sandboxes that came up, by how they were made.", "started",
-		    &f.starts);
+	tally_write(out, "carrel_sandbox_starts_total", "Sandboxes that came up, by how they were made.",
+		    "started", &f.starts);
 	tally_write(out, "carrel_sandbox_ends_total", "Sandboxes that ended, by reason.", "reason", &f.ends);
-	tally_write(out, "carrel_executions_total", "Executions that ended, by status.", "status", &f.executions);
+	tally_write(out, "carrel_executions_total", "Executions that ended, by status.", "status",
+		    &f.executions);
 	gauge(out, "carrel_executions_running", "Executions that run now.", f.executions_running);
 	gauge(out, "carrel_executions_queued", "Executions that wait for their kernel.", f.executions_queued);
 	gauge(out, "carrel_kernels", "Kernels of live sandboxes.", f.kernels);
 	gauge(out, "carrel_memory_granted_bytes", "Memory that live sandboxes may use together.",
 	      f.memory_used_mb * 1048576.0);
-	gauge(out, "carrel_memory_limit_bytes", "Memory that sandboxes may be granted.", f.memory_mb * 1048576.0);
+	gauge(out, "carrel_memory_limit_bytes", "Memory that sandboxes may be granted.",
+	      f.memory_mb * 1048576.0);
 	gauge(out, "carrel_template_ready", "1 when sandboxes are cloned from the warm snapshot.",
 	      f.template_ready);
 }
@@ -115,15 +118,17 @@ static void store_write(FILE *out, struct store *store)
 	store_figures(store, &f);
 	family(out, name, "histogram", "One group of transactions to the disk, all syncs included.");
 	for (unsigned i = 0; i < STORE_COMMIT_BUCKETS; i++)
-		fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, bounds_ms[i] / 1000.0, f.commit_le[i]);
-	fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.6f\n%s_count %" PRIu64 "\n", name, f.commits,
-		name, f.commit_us / 1e6, name, f.commits);
+		fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, bounds_ms[i] / 1000.0,
+			f.commit_le[i]);
+	fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.6f\n%s_count %" PRIu64 "\n", name,
+		f.commits, name, f.commit_us / 1e6, name, f.commits);
 	counter(out, "carrel_store_transactions_total", "Transactions committed.", (double)f.transactions);
 	counter(out, "carrel_store_failures_total", "Transactions that the store could not commit.",
 		(double)f.failed);
 	counter(out, "carrel_store_spooled_bytes_total", "Bytes of outputs written to the spool.",
 		(double)f.spooled_bytes);
-	gauge(out, "carrel_store_queue_bytes", "Bytes that wait for the store's writer.", (double)f.queued_bytes);
+	gauge(out, "carrel_store_queue_bytes", "Bytes that wait for the store's writer.",
+	      (double)f.queued_bytes);
 }
 
 static void front_write(FILE *out, struct front *front)

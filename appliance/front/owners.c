@@ -26,7 +26,8 @@ static int quota_read(json_t *quota, int *ret, struct fault *f)
 	if (json_is_integer(quota)) {
 		if (json_integer_value(quota) < 0 || json_integer_value(quota) > QUOTA_MAX)
 			return fault_field(f, "out_of_range", "quota",
-					   "quota must be a whole number of sandboxes from 0 to %d.", QUOTA_MAX);
+					   "quota must be a whole number of sandboxes from 0 to %d.",
+					   QUOTA_MAX);
 		*ret = (int)json_integer_value(quota);
 		return 0;
 	}

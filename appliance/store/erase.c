@@ -46,8 +46,9 @@ int store_execution_erase(struct store *s, const char *owner_id, const char *id,
 	if (err == -ENOENT)
 		return fault_set(f, ENOENT, 404, "not_found", "There is no such execution.");
 	if (err == -EBUSY)
-		return fault_set(f, EBUSY, 409, "wrong_state",
-				 "The execution is not over yet: interrupt it, wait for its end, then erase it.");
+		return fault_set(
+			f, EBUSY, 409, "wrong_state",
+			"The execution is not over yet: interrupt it, wait for its end, then erase it.");
 	if (err)
 		return fault_set(f, -err, 500, "store_failed", "The execution cannot be read: %s.",
 				 strerror(-err));

@@ -5,13 +5,13 @@
 #include "ids.h"
 #include "page.h"
 
-#define OWNER_COLUMNS                                                                                  \
-	"id, name, created_at, json_extract(quota, '$.sandboxes') AS quota_sandboxes,"                 \
+#define OWNER_COLUMNS                                                                  \
+	"id, name, created_at, json_extract(quota, '$.sandboxes') AS quota_sandboxes," \
 	" (rowid = (SELECT min(rowid) FROM owners)) AS \"first:bool\", rowid AS \"seq:skip\""
 enum { OWNER_SEQ = 5 };
 
-#define KEY_COLUMNS                                                                                    \
-	"id, owner_id, name, admin AS \"admin:bool\", created_at, expires_at AS \"expires_at:opt\","   \
+#define KEY_COLUMNS                                                                                  \
+	"id, owner_id, name, admin AS \"admin:bool\", created_at, expires_at AS \"expires_at:opt\"," \
 	" revoked_at AS \"revoked_at:opt\", rowid AS \"seq:skip\""
 enum { KEY_SEQ = 7 };
 
@@ -100,7 +100,7 @@ int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsign
 	err = query_step(&q);
 	if (err == 1)
 		*ret = sqlite3_column_type(q.st, 0) == SQLITE_INTEGER ? (unsigned)sqlite3_column_int(q.st, 0)
-								       : fallback;
+								      : fallback;
 	query_end(&q);
 	if (err == 0)
 		return -ENOENT;
@@ -109,8 +109,8 @@ int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsign
 
 int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret)
 {
-	static const char sql[] = "SELECT " KEY_COLUMNS
-				  " FROM keys WHERE owner_id = ?1 AND rowid < ?2 ORDER BY rowid DESC";
+	static const char sql[] =
+		"SELECT " KEY_COLUMNS " FROM keys WHERE owner_id = ?1 AND rowid < ?2 ORDER BY rowid DESC";
 	struct page p = { .limit = limit_clamp(limit) };
 	struct query q;
 	int64_t before;
@@ -154,7 +154,8 @@ int store_key_revoke(struct store *s, const char *by, const char *id, struct fau
 	if (err == -ENOENT)
 		return fault_set(f, ENOENT, 404, "not_found", "There is no such key.");
 	if (err)
-		return fault_set(f, -err, 500, "store_failed", "The keys cannot be read: %s.", strerror(-err));
+		return fault_set(f, -err, 500, "store_failed", "The keys cannot be read: %s.",
+				 strerror(-err));
 	detail = json_pack("{s:s}", "key_id", id);
 	t = store_txn_new(s);
 	step = txn_row(t, sql);

@@ -58,7 +58,7 @@ static int page_fill(struct query *q, struct page *p, int seq_column,
 }
 
 int page_list(struct query *q, struct page *p, const char *name, int seq_column,
-		     int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
+	      int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
 {
 	json_t *list;
 	int err;

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 
 static const char body[] =
-	"{\"id\":\"sbx-aaaaaaaaaaaaaaaaaaaa\",\"state\":\"running\",\"engine\":\"tcg\",\"template\":\"python\","
+	"{\"id\":\"sbx-aaaaaaaaaaaaaaaaaaaa\",\"state\":\"running\",\"engine\":\"tcg\",\"template\":"
+	"\"python\","
 	"\"image\":\"c21070d80671f570\",\"started\":\"clone\",\"created_at\":\"2026-01-01T00:00:00.000Z\","
-	"\"deadline\":\"2026-01-01T00:05:00.000Z\",\"limits\":{\"memory_mb\":1024,\"cpus\":1.0,\"disk_mb\":1024},"
+	"\"deadline\":\"2026-01-01T00:05:00.000Z\",\"limits\":{\"memory_mb\":1024,\"cpus\":1.0,\"disk_mb\":"
+	"1024},"
 	"\"metadata\":{}}";
 
 static void *serve(void *arg)
