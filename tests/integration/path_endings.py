@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, end, text  # noqa: E402
+from appliance import Appliance, end, machine_pid, text  # noqa: E402
 
 DEADLINE_GRACE_S = 10
 
@@ -72,7 +72,8 @@ def deadline_without_carreld(a):
     os.kill(pid, signal.SIGSTOP)
     try:
         limit = time.monotonic() + 8 + DEADLINE_GRACE_S
-        while qemu_runs(s["id"]):
+        assert machine_pid(s["id"])
+        while machine_pid(s["id"]):
             assert time.monotonic() < limit, "the sandbox outlived its deadline while carreld was stopped"
             time.sleep(0.1)
     finally:
@@ -82,10 +83,6 @@ def deadline_without_carreld(a):
         assert time.monotonic() < limit, row
         time.sleep(0.1)
     assert row["end_reason"] == "deadline", row
-
-
-def qemu_runs(sandbox_id):
-    return subprocess.run(["pgrep", "-f", f"qemu-system.*{sandbox_id}"], capture_output=True).returncode == 0
 
 
 def main():

@@ -169,6 +169,13 @@ class Appliance:
         self.request("DELETE", f"/v1/sandboxes/{sandbox_id}")
 
 
+def machine_pid(sandbox_id):
+    """The process that is the sandbox's machine: its keeper's child; None when there is none."""
+    keeper = subprocess.run(["pgrep", "-f", f"^carrel-keeper {sandbox_id}$"], capture_output=True, text=True).stdout.split()
+    child = keeper and subprocess.run(["pgrep", "-P", keeper[0]], capture_output=True, text=True).stdout.split()
+    return int(child[0]) if child else None
+
+
 def text(events, kind="stdout"):
     return "".join(e["text"] for e in events if e["type"] == kind)
 
