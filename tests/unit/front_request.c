@@ -7,6 +7,7 @@
 #include "appliance/front/fields.h"
 #include "appliance/front/handlers.h"
 #include "appliance/front/json_in.h"
+#include "appliance/front/rfc3339.h"
 #include "appliance/front/route.h"
 #include "check.h"
 
@@ -308,6 +309,41 @@ static void test_routes(void)
 	}
 }
 
+static void test_times(void)
+{
+	static const struct {
+		const char *text;
+		int err;
+		int64_t ms;
+	} rows[] = {
+		{ "2027-01-31T23:59:59Z", 0, 1801439999000 },
+		{ "2027-01-31t23:59:59.25z", 0, 1801439999250 },
+		{ "2027-01-31T23:59:59.123456789+02:00", 0, 1801432799123 },
+		{ "2024-02-29 00:00:00-00:30", 0, 1709166600000 },
+		{ "1970-01-01T00:00:00Z", 0, 0 },
+		{ "2027-02-29T00:00:00Z", -EINVAL, 0 },
+		{ "2027-13-01T00:00:00Z", -EINVAL, 0 },
+		{ "2027-01-31T24:00:00Z", -EINVAL, 0 },
+		{ "2027-01-31T23:59:60Z", -EINVAL, 0 },
+		{ "2027-1-31T00:00:00Z", -EINVAL, 0 },
+		{ "+027-01-31T00:00:00Z", -EINVAL, 0 },
+		{ "2027-01-31T 1:00:00Z", -EINVAL, 0 },
+		{ "2027-01-31T00:00:00", -EINVAL, 0 },
+		{ "2027-01-31T00:00:00.Z", -EINVAL, 0 },
+		{ "2027-01-31T00:00:00+2:00", -EINVAL, 0 },
+		{ "2027-01-31T00:00:00+02:00x", -EINVAL, 0 },
+		{ "2027-01-31", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int64_t ms = 0;
+
+		CHECK_INT(rfc3339_parse(rows[i].text, &ms), rows[i].err);
+		CHECK_INT(ms, rows[i].ms);
+	}
+}
+
 int main(void)
 {
 	test_utf8();
@@ -317,5 +353,6 @@ int main(void)
 	test_json();
 	test_fields();
 	test_routes();
+	test_times();
 	return 0;
 }

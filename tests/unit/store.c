@@ -257,6 +257,73 @@ static void test_keys(void)
 	setup_end(&u);
 }
 
+static void test_owners(void)
+{
+	struct setup u;
+	char owner[STORE_ID_MAX], id[STORE_ID_MAX], key[STORE_KEY_MAX], who[STORE_ID_MAX];
+	struct fault f;
+	unsigned quota = 0;
+	json_t *got;
+	bool admin;
+
+	setup_begin(&u);
+	CHECK_INT(store_owner_new(u.store, u.owner, "two", 3, owner, &f), 0);
+	CHECK_INT(store_owner_quota(u.store, owner, 20, &quota), 0);
+	CHECK_INT(quota, 3);
+	CHECK_INT(store_owner_quota(u.store, u.owner, 20, &quota), 0);
+	CHECK_INT(quota, 20);
+	CHECK_INT(store_owner_quota(u.store, "own-none", 20, &quota), -ENOENT);
+	CHECK_INT(store_owner_get(u.store, owner, &got), 0);
+	CHECK_STR(text_of(got, "name"), "two");
+	CHECK_INT(json_integer_value(json_object_get(json_object_get(got, "quota"), "sandboxes")), 3);
+	CHECK(json_is_false(json_object_get(got, "first")));
+	json_decref(got);
+	CHECK_INT(store_key_new(u.store, u.owner, owner, "k", false, 0, id, key, &f), 0);
+	CHECK_INT(store_key_check(u.store, key, who, &admin), 0);
+	CHECK_STR(who, owner);
+	CHECK_INT(store_key_revoke(u.store, u.owner, id, &f), 0);
+	CHECK_INT(store_key_check(u.store, key, who, &admin), -EACCES);
+	CHECK_INT(store_key_revoke(u.store, u.owner, id, &f), 0);
+	CHECK_INT(store_key_revoke(u.store, u.owner, "key-none", &f), -ENOENT);
+	CHECK_INT(store_key_list(u.store, owner, 10, NULL, &got), 0);
+	CHECK(text_of(json_array_get(json_object_get(got, "keys"), 0), "revoked_at"));
+	json_decref(got);
+	setup_end(&u);
+}
+
+static void test_erase(void)
+{
+	struct setup u;
+	char path[300];
+	struct store_figures figures;
+	struct output_full full;
+	struct fault f;
+	json_t *got;
+
+	setup_begin(&u);
+	setup_execution(&u, "exe-1", "running", "print(1)");
+	CHECK_INT(store_execution_erase(u.store, u.owner, "exe-1", &f), -EBUSY);
+	CHECK_INT(f.status, 409);
+	submit_outputs(&u, "exe-1");
+	CHECK_INT(store_execution_erase(u.store, "own-other", "exe-1", &f), -ENOENT);
+	snprintf(path, sizeof(path), "%s/spool/exe-1", u.dir);
+	CHECK_INT(access(path, F_OK), 0);
+	CHECK_INT(store_execution_erase(u.store, u.owner, "exe-1", &f), 0);
+	CHECK_INT(access(path, F_OK), -1);
+	CHECK_INT(store_output_open(u.store, u.owner, "exe-1", 0, &full), -ENOENT);
+	CHECK_INT(store_execution_get(u.store, u.owner, "exe-1", &got), 0);
+	CHECK(json_is_null(json_object_get(got, "code")));
+	CHECK_INT(json_array_size(json_object_get(got, "outputs")), 0);
+	CHECK_STR(text_of(got, "status"), "ok");
+	CHECK_STR(text_of(got, "ended_at"), "2023-11-14T22:13:20.001Z");
+	json_decref(got);
+	CHECK_INT(store_execution_erase(u.store, u.owner, "exe-1", &f), 0); /* again */
+	store_figures(u.store, &figures);
+	CHECK(figures.commits > 0 && figures.transactions > 0 && figures.failed == 0);
+	CHECK_INT(figures.spooled_bytes, 14);
+	setup_end(&u);
+}
+
 static void set_version(const char *dir, int version)
 {
 	char path[300], sql[64];
@@ -309,6 +376,8 @@ int main(void)
 	test_execution_round_trip();
 	test_bad_transaction_fails_alone();
 	test_keys();
+	test_owners();
+	test_erase();
 	test_refusals();
 	return 0;
 }
