@@ -7,8 +7,9 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LINES_MAX = 500  # a file is read in one sitting
+TEST_LINES_MAX = 600  # a test's cases stand side by side
 FORBIDDEN = {
-    r"/work/|/home/(?!user\b)[a-z]+/": "a path of some machine",
+    r"(?<![\w\"])/work/|/home/(?!user\b)[a-z]+/": "a path of some machine",
     r"\bTODO\b|\bFIXME\b|\bXXX\b": "unfinished work",
 }
 
@@ -25,8 +26,9 @@ def main():
             continue
         with open(os.path.join(TOP, path), "rb") as f:
             text = f.read().decode("utf-8", "replace")
-        if path.endswith((".c", ".h", ".ts")) and text.count("\n") > LINES_MAX:
-            faults.append(f"{path}: {text.count(chr(10))} lines, more than {LINES_MAX}")
+        most = TEST_LINES_MAX if path.startswith("tests/") else LINES_MAX
+        if path.endswith((".c", ".h", ".ts")) and text.count("\n") > most:
+            faults.append(f"{path}: {text.count(chr(10))} lines, more than {most}")
         for pattern, what in FORBIDDEN.items():
             for m in re.finditer(pattern, text):
                 line = text.count("\n", 0, m.start()) + 1
