@@ -37,6 +37,9 @@ def main():
             check = subprocess.run(["bash", "-n", path], cwd=TOP, capture_output=True, text=True)
             if check.returncode:
                 faults.append(f"{path}: {check.stderr.strip()}")
+    for path in tracked():
+        if path.startswith("tests/integration/") and not os.access(os.path.join(TOP, path), os.X_OK):
+            faults.append(f"{path}: not executable, so tests/list cannot run it")
     listed = open(os.path.join(TOP, "tests", "list"), encoding="utf-8").read()
     for path in tracked():
         name = os.path.splitext(os.path.basename(path))[0]
