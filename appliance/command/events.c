@@ -11,7 +11,7 @@
 
 void events_init(struct events *e, const struct command *c, const char *images)
 {
-	*e = (struct events){ .command = c, .images = images, .color = isatty(STDERR_FILENO) };
+	*e = (struct events){ .command = c, .images = images, .color = isatty(STDERR_FILENO), .exited = -1 };
 }
 
 static int put(struct events *e, FILE *to, const char *bytes, size_t len)
@@ -191,6 +191,8 @@ static void take_end(struct events *e, json_t *event)
 		status = "timeout";
 	e->code = status && strcmp(status, "timeout") == 0 ? EXIT_TIMEOUT
 							   : code_of_end(status, exit_code, signal);
+	if (status && strcmp(status, "error") == 0 && !exit_code && !signal && e->exited >= 0)
+		e->code = e->exited;
 	if (status && strcmp(status, "timeout") == 0)
 		snprintf(e->how, sizeof(e->how), "It ran out of time and was stopped.");
 	else if (status && strcmp(status, "died") == 0)
@@ -202,6 +204,22 @@ static void take_end(struct events *e, json_t *event)
 	else if (signal || reason)
 		snprintf(e->how, sizeof(e->how), "It ended%s%s%s%s.", reason ? ": " : "",
 			 reason ? reason : "", signal ? ", by signal " : "", signal ? signal : "");
+}
+
+/* sys.exit() in a cell is an exception like others; here it is what it is in a program. */
+static void take_exit(struct events *e, json_t *event)
+{
+	const char *name = text_of(event, "name"), *value = text_of(event, "value");
+	char *end;
+	long number;
+
+	if (!name || !value || strcmp(name, "SystemExit") != 0)
+		return;
+	number = strtol(value, &end, 10);
+	if (*value == '\0' || strcmp(value, "None") == 0)
+		e->exited = EXIT_OK;
+	else
+		e->exited = *end ? EXIT_FAILED : (int)(number & 0xff);
 }
 
 /* Its id is wanted as soon as it is known: for Ctrl-C, and to come back to it. */
@@ -242,6 +260,8 @@ int events_show(json_t *event, const char *text, size_t len, void *arg)
 	if (json_is_integer(seq))
 		e->seq = json_integer_value(seq);
 	take_id(e, event);
+	if (strcmp(type, "error") == 0)
+		take_exit(e, event);
 	if (strcmp(type, "end") == 0)
 		take_end(e, event);
 	if (!e->command->json)

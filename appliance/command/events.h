@@ -11,11 +11,12 @@ struct events {
 	bool color;         /* stderr takes escape sequences */
 	unsigned image_count;
 	char execution_id[64];
-	json_int_t seq;     /* the last one shown */
+	json_int_t seq; /* the last one shown */
 	bool ended;
-	int code;           /* once ended: the exit code that says how */
-	char how[400];      /* a sentence, where the code alone does not tell; or "" */
-	int write_error;    /* stdout is gone: errno */
+	int exited;      /* N of a SystemExit(N) that code raised, or -1 */
+	int code;        /* once ended: the exit code that says how */
+	char how[400];   /* a sentence, where the code alone does not tell; or "" */
+	int write_error; /* stdout is gone: errno */
 };
 
 void events_init(struct events *e, const struct command *c, const char *images);

@@ -1,4 +1,4 @@
-/* carrel owner, key: who may use the appliance. Both need an admin's key. */
+/* carrel owner, key: who may use the appliance. All needs an admin's key. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "table.h"
 
 enum {
 	QUOTA_MAX = 1000000,
@@ -181,60 +182,133 @@ static int key_rm(struct command *c, char **ids)
 	return code;
 }
 
-static int run_owner(struct command *c, int argc, char **argv)
+static int list(struct command *c, const char *path, const char *name, void (*show)(json_t *rows))
 {
-	struct access a = { .command = c, .quota = -1 };
-	int code;
+	json_t *rows = json_array();
+	int code = fetch_pages(c, path, name, 0, rows);
 
-	if (argc < 2 || strcmp(argv[1], "create") != 0)
-		return misused(c, "what? create");
-	code = take_options(&a, argc - 1, argv + 1, "q");
-	if (code != EXIT_OK)
-		return code;
-	if (argc - 1 - optind != 1)
-		return misused(c, "what is the owner's name?");
-	return owner_create(&a, argv[1 + optind]);
+	if (code == EXIT_OK && c->json)
+		print_json(rows);
+	else if (code == EXIT_OK)
+		show(rows);
+	json_decref(rows);
+	return code;
 }
 
-static int run_key(struct command *c, int argc, char **argv)
+static void show_owners(json_t *rows)
+{
+	struct table t;
+	json_t *row;
+	size_t i;
+
+	table_init(&t, 4);
+	table_row(&t, "ID", "NAME", "QUOTA", "CREATED");
+	json_array_foreach(rows, i, row)
+	{
+		json_t *quota = json_object_get(json_object_get(row, "quota"), "sandboxes");
+		char created[20], text[32];
+
+		snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(quota));
+		table_row(&t, text_of(row, "id"), text_of(row, "name"), json_is_integer(quota) ? text : NULL,
+			  time_text(text_of(row, "created_at"), created));
+	}
+	table_print(&t);
+	table_free(&t);
+}
+
+static void show_keys(json_t *rows)
+{
+	struct table t;
+	json_t *row;
+	size_t i;
+
+	table_init(&t, 5);
+	table_row(&t, "ID", "NAME", "ADMIN", "CREATED", "ENDS");
+	json_array_foreach(rows, i, row)
+	{
+		const char *revoked = text_of(row, "revoked_at"), *expires = text_of(row, "expires_at");
+		char created[20], end[20];
+
+		table_row(&t, text_of(row, "id"), text_of(row, "name"),
+			  json_is_true(json_object_get(row, "admin")) ? "yes" : "no",
+			  time_text(text_of(row, "created_at"), created),
+			  time_text(revoked ? revoked : expires, end));
+	}
+	table_print(&t);
+	table_free(&t);
+}
+
+static int keys_of(struct command *c, const char *owner)
+{
+	char *before = http_path("/v1/owners/", owner), *path = NULL;
+	int code;
+
+	if (!before || asprintf(&path, "%s/keys?limit=1000", before) < 0)
+		code = complain(EXIT_FAILED, "Out of memory.");
+	else
+		code = list(c, path, "keys", show_keys);
+	free(before);
+	free(path);
+	return code;
+}
+
+static int run_owner(struct command *c, int argc, char **argv)
 {
 	struct access a = { .command = c, .quota = -1 };
 	bool create = argc > 1 && strcmp(argv[1], "create") == 0;
 	int code;
 
-	if (!create && (argc < 2 || strcmp(argv[1], "rm") != 0))
-		return misused(c, "what? create or rm");
+	if (!create && (argc < 2 || strcmp(argv[1], "ls") != 0))
+		return misused(c, "what? create or ls");
+	code = take_options(&a, argc - 1, argv + 1, create ? "q" : "");
+	if (code != EXIT_OK)
+		return code;
+	if (argc - 1 - optind != (create ? 1 : 0))
+		return misused(c, create ? "what is the owner's name?" : "ls takes no names");
+	return create ? owner_create(&a, argv[1 + optind])
+		      : list(c, "/v1/owners?limit=1000", "owners", show_owners);
+}
+
+static int run_key(struct command *c, int argc, char **argv)
+{
+	const char *noun = argc > 1 ? argv[1] : "";
+	struct access a = { .command = c, .quota = -1 };
+	bool create = strcmp(noun, "create") == 0, rm = strcmp(noun, "rm") == 0;
+	int code;
+
+	if (!create && !rm && strcmp(noun, "ls") != 0)
+		return misused(c, "what? create, ls or rm");
 	code = take_options(&a, argc - 1, argv + 1, create ? "ne" : "");
 	if (code != EXIT_OK)
 		return code;
 	argv += 1 + optind;
 	argc -= 1 + optind;
-	if (create && argc != 1)
-		return misused(c, "for which owner? an ID, as carrel owner create gave it");
+	if (!rm && argc != 1)
+		return misused(c, "of which owner? its ID, as carrel owner ls shows it");
 	if (argc == 0)
 		return misused(c, "which key? its ID, not the key itself");
-	return create ? key_create(&a, argv[0]) : key_rm(c, argv);
+	return rm ? key_rm(c, argv) : create ? key_create(&a, argv[0]) : keys_of(c, argv[0]);
 }
 
 const struct verb verb_owner = {
 	.name = "owner",
-	.usage = "create NAME [--quota N] [--json]",
-	.help = "admit another owner, who sees only sandboxes of its own\n\n"
-		"Prints the owner's id, for carrel key create. It needs an admin's key, as the first\n"
+	.usage = "create NAME [--quota N] [--json] | ls [--json]",
+	.help = "admit another owner, who sees only sandboxes of its own, or list all\n\n"
+		"create prints the owner's id, for carrel key create. It needs an admin's key, as the first\n"
 		"owner's ($STATE/token) is.\n"
 		"  --quota N   how many sandboxes may run at once",
-	.nouns = "create",
+	.nouns = "create ls",
 	.run = run_owner,
 };
 
 const struct verb verb_key = {
 	.name = "key",
-	.usage = "create OWNER [--name N] [--expires T] [--json] | rm KEYID… [--json]",
-	.help = "make a key for an owner, or end one at once\n\n"
+	.usage = "create OWNER [--name N] [--expires T] [--json] | ls OWNER [--json] | rm KEYID… [--json]",
+	.help = "make a key for an owner, list them, or end one at once\n\n"
 		"create prints the key, this once, on stdout and its id on stderr. Both need an admin's "
 		"key.\n"
 		"  --name N      what it is for\n"
 		"  --expires T   a span (90m, 12h, 30d) or a time (2030-01-31T12:00:00Z); else never",
-	.nouns = "create rm",
+	.nouns = "create ls rm",
 	.run = run_key,
 };

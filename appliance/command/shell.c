@@ -43,8 +43,8 @@ struct shell {
 	bool person; /* somebody types */
 	char state[64];
 	char where[WHERE_MAX];
-	int code; /* of the last line */
-	bool stopped;
+	int code;           /* of the last line */
+	bool stopped, away; /* away: no appliance answers any more */
 };
 
 static int sandbox_check(struct shell *s)
@@ -94,6 +94,7 @@ static int process(struct shell *s, json_t *argv, struct events *events)
 	json_decref(body);
 	free(sandbox);
 	free(path);
+	s->away = got == EXIT_UNREACHABLE;
 	return s->stopped ? EXIT_OK : got;
 }
 
@@ -262,7 +263,7 @@ static int run(struct command *c, int argc, char **argv)
 				"exit or Ctrl-D leaves]\n");
 	code = loop(&s, &edit);
 	edit_free(&edit);
-	if (code != EXIT_UNREACHABLE)
+	if (!s.away)
 		forget(&s);
 	return code;
 }
