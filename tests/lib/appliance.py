@@ -66,7 +66,9 @@ class Appliance:
         env = dict(os.environ, PORT=str(self.port), BIND="127.0.0.1", STATE=self.state, CARREL_READY=ready,
                    **{k: str(v) for k, v in self.settings.items()})
         self.process = subprocess.Popen([os.path.join(TOP, "conf", "run")], env=env, stdin=subprocess.DEVNULL,
-                                        stdout=self.log, stderr=self.log, start_new_session=True)
+                                        stdout=self.log, stderr=self.log, start_new_session=True,
+                                        # a shell's background job ignores Ctrl-C, and so would its children
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         deadline = time.monotonic() + READY_S
         while not os.path.exists(ready):
             if self.process.poll() is not None or time.monotonic() > deadline:
