@@ -22,6 +22,11 @@ from carrel_io import Questions
 TRACEBACK_FRAMES_MAX = 60
 
 
+# An image's own front door to pip: it knows at once that there is no network,
+# where `python -m pip` starts an interpreter to find out.
+PIP = "/usr/local/bin/pip"
+
+
 class Exit(IPyAutocall):
     """exit and quit tell the client; the kernel itself ends when it is told to."""
 
@@ -75,7 +80,13 @@ class ZMQInteractiveShell(InteractiveShell):
     def init_magics(self):
         super().init_magics()
         self.register_magic_function(lambda line: None, "line", "notebook")
+        if os.access(PIP, os.X_OK):
+            self.register_magic_function(self.pip, "line", "pip")
         self.loop_runner = self.run_coroutine
+
+    def pip(self, line):
+        """Run pip: %pip install PACKAGE"""
+        self.system(f"{PIP} {line}")
 
     def enable_gui(self, gui=None):
         if gui not in (None, "", "inline", "agg"):
