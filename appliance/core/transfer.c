@@ -187,3 +187,37 @@ void transfers_sandbox_ended(struct sandbox *sb)
 		transfer_over(t);
 	}
 }
+
+struct transfer *transfer_open(struct transfer_waiter *w, const char *method, bool has_body,
+			       const struct link_stream_ops *ops)
+{
+	struct sandbox *sb = sandbox_usable(w->core, w->owner, w->sandbox_id, &w->call.fault);
+	__attribute__((cleanup(buf_free))) struct buf url = { 0 };
+	struct transfer *t;
+	int err;
+
+	if (!sb) {
+		hub_call_end(&w->call, -ENOENT);
+		return NULL;
+	}
+	if (!guest_is_up(sb->guest)) {
+		transfer_fail(w, -ECONNRESET);
+		return NULL;
+	}
+	t = transfer_new(sb);
+	if (!t) {
+		transfer_fail(w, -ENOMEM);
+		return NULL;
+	}
+	err = link_open(guest_link(sb->guest), method, transfer_url(&url, "/files", w->path), has_body, ops, t,
+			&t->stream);
+	if (err < 0) {
+		/* The worker never sees this pipe: both references are ours. */
+		bytepipe_worker_close(t->pipe, NULL);
+		transfer_close_pipe(t, NULL);
+		transfer_over(t);
+		transfer_fail(w, err);
+		return NULL;
+	}
+	return t;
+}

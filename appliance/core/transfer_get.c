@@ -117,33 +117,10 @@ void transfer_get(struct transfer_waiter *w)
 	static const struct link_stream_ops ops = { .response = get_response,
 						    .data = get_data,
 						    .closed = get_closed };
-	struct sandbox *sb = sandbox_usable(w->core, w->owner, w->sandbox_id, &w->call.fault);
-	__attribute__((cleanup(buf_free))) struct buf url = { 0 };
-	struct transfer *t;
-	int err;
+	struct transfer *t = transfer_open(w, "GET", false, &ops);
 
-	if (!sb) {
-		hub_call_end(&w->call, -ENOENT);
+	if (!t)
 		return;
-	}
-	if (!guest_is_up(sb->guest)) {
-		transfer_fail(w, -ECONNRESET);
-		return;
-	}
-	t = transfer_new(sb);
-	if (!t) {
-		transfer_fail(w, -ENOMEM);
-		return;
-	}
-	err = link_open(guest_link(sb->guest), "GET", transfer_url(&url, "/files", w->path), false, &ops, t,
-			&t->stream);
-	if (err < 0) {
-		bytepipe_worker_close(t->pipe, NULL);
-		transfer_close_pipe(t, NULL);
-		transfer_over(t);
-		transfer_fail(w, err);
-		return;
-	}
 	t->getter = w;
 	hub_timer_set(t->timer, TRANSFER_ANSWER_MS);
 }

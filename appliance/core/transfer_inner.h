@@ -28,6 +28,10 @@ struct transfer {
 
 /* In sb's list, with a pipe. NULL: out of memory. */
 struct transfer *transfer_new(struct sandbox *sb);
+/* In the list of w's sandbox, with its stream to the agent's /files open. NULL:
+ * w->call was ended with the reason. */
+struct transfer *transfer_open(struct transfer_waiter *w, const char *method, bool has_body,
+			       const struct link_stream_ops *ops);
 /* The stream is gone and nobody waits: the memory goes once what was posted has run. */
 void transfer_over(struct transfer *t);
 /* Drops the hub's reference; fault NULL: a clean end. */

@@ -103,34 +103,10 @@ void transfer_put_begin(struct transfer_waiter *w)
 						    .data = transfer_reply_data,
 						    .writable = put_writable,
 						    .closed = put_closed };
-	struct sandbox *sb = sandbox_usable(w->core, w->owner, w->sandbox_id, &w->call.fault);
-	__attribute__((cleanup(buf_free))) struct buf url = { 0 };
-	struct transfer *t;
-	int err;
+	struct transfer *t = transfer_open(w, "PUT", true, &ops);
 
-	if (!sb) {
-		hub_call_end(&w->call, -ENOENT);
+	if (!t)
 		return;
-	}
-	if (!guest_is_up(sb->guest)) {
-		transfer_fail(w, -ECONNRESET);
-		return;
-	}
-	t = transfer_new(sb);
-	if (!t) {
-		transfer_fail(w, -ENOMEM);
-		return;
-	}
-	err = link_open(guest_link(sb->guest), "PUT", transfer_url(&url, "/files", w->path), true, &ops, t,
-			&t->stream);
-	if (err < 0) {
-		/* The worker never sees this pipe: both references are ours. */
-		bytepipe_worker_close(t->pipe, NULL);
-		transfer_close_pipe(t, NULL);
-		transfer_over(t);
-		transfer_fail(w, err);
-		return;
-	}
 	t->put = w->put;
 	w->put->transfer = t;
 	w->pipe = t->pipe;
