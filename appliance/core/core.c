@@ -29,12 +29,17 @@ static void default_class(const struct image *image, struct vm_class *ret)
 
 void core_log(const char *fmt, ...)
 {
-	char line[1024];
+	char line[1024], *at;
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	/* What a client or a guest named may hold a line's end. */
+	for (at = line; *at; at++) {
+		if ((unsigned char)*at < ' ')
+			*at = '?';
+	}
 	fprintf(stderr, "carreld: %s\n", line);
 }
 

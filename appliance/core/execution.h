@@ -30,7 +30,7 @@ struct execution {
 	unsigned timeout_s;
 	enum execution_state state;
 	enum execution_stop stop;
-	bool started, replied, idle, changed, spent_grace;
+	bool started, replied, idle, changed, spent_grace, kernel_restarted;
 	char status[16], reason[SPAWN_REASON_MAX], signal[32];
 	int exit_code;
 	int64_t execution_count, queued_ms, started_ms, ended_ms;

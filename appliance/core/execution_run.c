@@ -21,9 +21,10 @@ static void execution_started(struct execution *e, int64_t count)
 	e->started = e->changed = true;
 	e->execution_count = e->kernel->execution_count = count;
 	fields = json_pack("{s:s,s:I}", "execution_id", e->id, "execution_count", (json_int_t)count);
-	if (e->kernel->restarted)
-		json_object_set_new(fields, "kernel_restarted", json_true());
+	e->kernel_restarted = e->kernel->restarted;
 	e->kernel->restarted = false;
+	if (e->kernel_restarted)
+		json_object_set_new(fields, "kernel_restarted", json_true());
 	events_add(&e->events, "started", fields);
 }
 
@@ -341,6 +342,7 @@ void execution_flush(struct execution *e, struct store_txn *t)
 	row.started_ms = e->started_ms;
 	row.ended_ms = e->ended_ms;
 	row.timeout_ms = (int64_t)e->timeout_s * 1000;
+	row.kernel_restarted = e->kernel_restarted;
 	row.last_seq = e->events.seq;
 	row.log_bytes = e->events.bytes;
 	row.env = e->state == EXECUTION_COMMITTING ? e->env : NULL;

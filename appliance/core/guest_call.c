@@ -129,12 +129,23 @@ static const struct {
 	const char *code;
 	int status, error;
 } known[] = {
-	{ "no_such_file", 404, ENOENT },      { "is_a_directory", 400, EISDIR },
-	{ "disk_full", 507, ENOSPC },         { "bad_request", 400, EINVAL },
-	{ "not_a_directory", 400, ENOTDIR },  { "no_such_program", 400, ENOENT },
-	{ "wrong_state", 409, EBUSY },        { "limit", 429, EAGAIN },
-	{ "permission_denied", 403, EACCES }, { "not_empty", 409, ENOTEMPTY },
+	{ "no_such_file", 404, ENOENT },
+	{ "is_a_directory", 400, EISDIR },
+	{ "disk_full", 507, ENOSPC },
+	{ "bad_request", 400, EINVAL },
+	{ "not_a_directory", 400, ENOTDIR },
+	{ "no_such_program", 400, ENOENT },
+	{ "wrong_state", 409, EBUSY },
+	{ "limit", 429, EAGAIN },
+	{ "permission_denied", 403, EACCES },
+	{ "not_empty", 409, ENOTEMPTY },
 	{ "forbidden", 403, EACCES },
+	{ "exists", 409, EEXIST },
+	{ "too_large", 413, E2BIG },
+	/* A program that is being written, a sandbox without memory or processes to spare: its owner's doing.
+	 */
+	{ "process_start", 409, EBUSY },
+	{ "kernel_start", 409, EBUSY },
 };
 
 /* The guest's sentence, with what could spoil a terminal or a log taken out. */
@@ -173,5 +184,8 @@ int guest_fault(struct fault *f, int err, int status, json_t *reply)
 			f->retry_after_s = 1;
 		return -known[i].error;
 	}
-	return fault_set(f, EIO, 502, "guest_error", "The sandbox answered %d: %s", status, sentence);
+	return fault_set(
+		f, EIO, 502, "guest_error",
+		"Something inside the sandbox failed (%d): %s Try again; if it stays so, make a new sandbox.",
+		status, sentence);
 }

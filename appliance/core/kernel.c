@@ -85,7 +85,7 @@ static const char *kernel_path(const struct kernel *k, const char *verb, struct 
 	return b->failed ? NULL : b->bytes;
 }
 
-static void kernel_attach(struct kernel *k)
+void kernel_attach(struct kernel *k)
 {
 	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
 	const char *path = kernel_path(k, "/channel", &b);

@@ -110,6 +110,7 @@ void kernel_unref(struct kernel *k);
 struct kernel *kernel_find(struct sandbox *sb, const char *id);
 /* The link is up: create the kernel if it must be, and attach. */
 void kernel_link_up(struct kernel *k);
+void kernel_attach(struct kernel *k);
 /* Takes the execution into the queue; its row is in the transaction. */
 void kernel_queue(struct kernel *k, struct execution *e);
 /* The same for one whose row is stored already. */
@@ -155,6 +156,8 @@ void kernel_restart_wanted(struct kernel *k);
 /* Looks whether a restart that was asked for is over. */
 void kernel_restart_check(struct kernel *k);
 void kernel_delete(struct kernel *k);
+/* Name and language as the agent's list of kernels has them; false: it is not in there. */
+bool kernel_named(struct kernel *k, json_t *kernels);
 /* The agent's answers to POST /kernels and POST restart. */
 void kernel_create_answered(struct kernel *k, int err, int status, json_t *reply);
 void kernel_restart_failed(struct kernel *k, int err, int status, json_t *reply);

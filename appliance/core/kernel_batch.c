@@ -71,7 +71,8 @@ static void kernel_row_add(struct kernel *k, struct store_txn *t)
 				  .language = k->language,
 				  .state = state_names[k->state],
 				  .execution_count = k->execution_count,
-				  .received = k->batch_seq };
+				  .received = k->batch_seq,
+				  .restarted = k->restarted };
 
 	memcpy(row.id, k->id, sizeof(row.id));
 	snprintf(row.sandbox_id, sizeof(row.sandbox_id), "%s", k->sandbox->id);

@@ -167,7 +167,8 @@ static void kernel_settle(void *arg)
 		if (k->gone) {
 			kernel_remove(k);
 		} else if (!k->restart_wanted) {
-			/* Who is told that it was restarted finds its cells ended. */
+			/* Who is told that it was restarted finds its cells ended, and the row says it. */
+			kernel_txn(k);
 			kernel_flush(k);
 			waiters_tell(k, KERNEL_WAIT_RESTART, kernel_audit(k, "kernel_restart"));
 		}
@@ -200,17 +201,39 @@ static bool word_ok(const char *word)
 	return len > 0 && len < KERNEL_NAME_MAX && !word[len];
 }
 
-static void kernel_started(struct kernel *k, bool now, json_t *reply)
+/* What it was not asked for by is the agent's to say. */
+static void kernel_words(struct kernel *k, json_t *kernel)
 {
-	const char *name = json_string_value(json_object_get(reply, "name"));
-	const char *language = json_string_value(json_object_get(reply, "language"));
+	const char *name = json_string_value(json_object_get(kernel, "name"));
+	const char *language = json_string_value(json_object_get(kernel, "language"));
 
+	if (!k->by_name && word_ok(name))
+		snprintf(k->name, sizeof(k->name), "%s", name);
+	if (k->by_name && word_ok(language))
+		snprintf(k->language, sizeof(k->language), "%s", language);
+}
+
+bool kernel_named(struct kernel *k, json_t *kernels)
+{
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(kernels, i, one)
+	{
+		const char *id = json_string_value(json_object_get(one, "id"));
+
+		if (!id || strcmp(id, k->agent_id) != 0)
+			continue;
+		kernel_words(k, one);
+		return true;
+	}
+	return false;
+}
+
+static void kernel_started(struct kernel *k, bool now)
+{
 	k->exists = true;
 	k->alive_due = now;
-	if (now && !k->by_name && word_ok(name))
-		snprintf(k->name, sizeof(k->name), "%s", name);
-	if (now && k->by_name && word_ok(language))
-		snprintf(k->language, sizeof(k->language), "%s", language);
 	if (k->stopping) {
 		kernel_delete(k);
 		return;
@@ -223,6 +246,8 @@ static void kernel_started(struct kernel *k, bool now, json_t *reply)
 /* What the client can do about it, if it is for the client to do. */
 static int start_fault(const struct kernel *k, struct fault *f, int err, int status, json_t *reply)
 {
+	const char *message = json_string_value(json_object_get(reply, "message"));
+
 	err = guest_fault(f, err, status, reply);
 	if (strcmp(f->code, "bad_request") == 0 && k->by_name)
 		return fault_field(f, "unknown_kernel", "name",
@@ -230,26 +255,17 @@ static int start_fault(const struct kernel *k, struct fault *f, int err, int sta
 	if (strcmp(f->code, "bad_request") == 0)
 		return fault_field(f, "unknown_language", "language",
 				   "This template has no kernel for \"%.32s\".", k->language);
-	if (k->cwd && strcmp(f->code, "guest_error") == 0 && strstr(f->message, "working directory"))
+	if (k->cwd && strcmp(f->code, "kernel_start") == 0 && message && strstr(message, "working directory"))
 		return fault_field(f, "bad_cwd", "cwd",
 				   "The kernel cannot be started in \"%.128s\"; name a folder that is there.",
 				   k->cwd);
 	return err;
 }
 
-void kernel_create_answered(struct kernel *k, int err, int status, json_t *reply)
+static void kernel_refused(struct kernel *k, int err, int status, json_t *reply)
 {
-	const char *code = json_string_value(json_object_get(reply, "code"));
 	struct fault f = { 0 };
 
-	/* Cut on the way: asked again when the link is back. */
-	if (err == -ECONNRESET || err == -ECANCELED)
-		return;
-	/* It exists: it was made before the link was cut under the answer. */
-	if (err == 0 && (status == 201 || (status == 409 && code && strcmp(code, "exists") == 0))) {
-		kernel_started(k, status == 201, reply);
-		return;
-	}
 	err = start_fault(k, &f, err, status, reply);
 	if (k->essential) {
 		sandbox_end(k->sandbox, REASON_KERNEL_FAILED, f.message);
@@ -260,6 +276,47 @@ void kernel_create_answered(struct kernel *k, int err, int status, json_t *reply
 	k->stopping = true;
 	queue_end(k, REASON_KERNEL_FAILED);
 	kernel_is_gone(k);
+}
+
+static void kernel_looked_up(int err, int status, json_t *reply, void *arg)
+{
+	struct kernel *k = arg;
+
+	k->creating = false;
+	if (k->sandbox && err == 0 && status == 200 && kernel_named(k, json_object_get(reply, "kernels"))) {
+		kernel_started(k, false);
+		if (!k->stopping)
+			kernel_attach(k);
+	} else if (k->sandbox && err != -ECONNRESET && err != -ECANCELED) {
+		kernel_refused(k, err, status, reply);
+	}
+	kernel_unref(k);
+}
+
+/* It was made before the link, or an earlier carreld, was cut off from the answer. */
+static void kernel_look_up(struct kernel *k)
+{
+	if (guest_call(k->sandbox->guest, "GET", "/kernels", NULL, GUEST_CALL_MS, kernel_looked_up, k) < 0)
+		return;
+	k->creating = true;
+	kernel_ref(k);
+}
+
+void kernel_create_answered(struct kernel *k, int err, int status, json_t *reply)
+{
+	const char *code = json_string_value(json_object_get(reply, "code"));
+
+	/* Cut on the way: asked again when the link is back. */
+	if (err == -ECONNRESET || err == -ECANCELED)
+		return;
+	if (err == 0 && status == 201) {
+		kernel_words(k, reply);
+		kernel_started(k, true);
+	} else if (err == 0 && status == 409 && code && strcmp(code, "exists") == 0) {
+		kernel_look_up(k);
+	} else {
+		kernel_refused(k, err, status, reply);
+	}
 }
 
 /* --- restart --- */

@@ -223,7 +223,10 @@ static void on_created(int err, int status, json_t *reply, void *arg)
 		return;
 	}
 	if (err < 0 || status != 201) {
-		process_refused(p, guest_fault(&w->call.fault, err, status, reply));
+		err = guest_fault(&w->call.fault, err, status, reply);
+		if (w->spec->cwd && err == -EINVAL && strstr(w->call.fault.message, "working directory"))
+			snprintf(w->call.fault.field, sizeof(w->call.fault.field), "cwd");
+		process_refused(p, err);
 		return;
 	}
 	p->exists = true;

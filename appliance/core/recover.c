@@ -50,6 +50,7 @@ static struct execution *execution_from(struct kernel *k, json_t *row, struct xl
 	e->queued_ms = number_of(row, "queued_ms");
 	e->started_ms = number_of(row, "started_ms");
 	e->execution_count = number_of(row, "execution_count");
+	e->kernel_restarted = json_is_true(json_object_get(row, "kernel_restarted"));
 	e->events.seq = (uint64_t)number_of(row, "last_seq");
 	e->events.bytes = (uint64_t)number_of(row, "log_bytes");
 	if (store_outputs(k->core->store, e->id, &outputs) == 0)
@@ -77,6 +78,24 @@ static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
 	execution_arm(e, ran);
 }
 
+/* The kernel that the row names. Without a row of its own, its start was under way: started again. */
+static struct kernel *kernel_of_row(struct sandbox *sb, const char *id)
+{
+	json_t *languages = json_object_get(sb->core->image.recipe, "languages");
+	char default_id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
+	const char *language = kernel_language(sb->core, NULL);
+	struct kernel *k = kernel_find(sb, id);
+	size_t i;
+
+	for (i = 0; !k && language; i++) {
+		kernel_default_ids(sb, language, default_id, agent_id);
+		if (strcmp(default_id, id) == 0)
+			k = kernel_new(sb, id, agent_id, language, false);
+		language = json_string_value(json_array_get(languages, i));
+	}
+	return k;
+}
+
 static int executions_recover(struct sandbox *sb, struct fault *f)
 {
 	struct core *c = sb->core;
@@ -91,9 +110,12 @@ static int executions_recover(struct sandbox *sb, struct fault *f)
 		return fault_set(f, -err, 500, "store", "The executions of %s cannot be read.", sb->id);
 	json_array_foreach(rows, i, row)
 	{
-		k = kernel_find(sb, text_of(row, "kernel_id"));
-		if (!k)
-			k = sb->kernels;
+		k = kernel_of_row(sb, text_of(row, "kernel_id"));
+		if (!k) {
+			core_log("execution %s: its kernel %s is not known", text_of(row, "id"),
+				 text_of(row, "kernel_id"));
+			continue;
+		}
 		err = xlog_open(c->settings->state, text_of(row, "id"), false,
 				(uint64_t)number_of(row, "log_bytes"), (uint64_t)number_of(row, "last_seq"),
 				false, &log);
@@ -126,13 +148,16 @@ static int kernels_recover(struct sandbox *sb, struct fault *f)
 		const char *id = text_of(row, "id"), *language = text_of(row, "language");
 
 		kernel_default_ids(sb, language, default_id, default_agent_id);
-		k = kernel_new(sb, id, strcmp(id, default_id) == 0 ? default_agent_id : id, language, true);
+		/* One that was starting may not have been asked for; if it was, the agent says so. */
+		k = kernel_new(sb, id, strcmp(id, default_id) == 0 ? default_agent_id : id, language,
+			       strcmp(text_of(row, "state"), "starting") != 0);
 		if (!k)
 			return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 		snprintf(k->name, sizeof(k->name), "%s", text_of(row, "name"));
 		if (strcmp(text_of(row, "state"), "dead") == 0)
 			k->state = KERNEL_DEAD;
 		k->execution_count = number_of(row, "execution_count");
+		k->restarted = json_is_true(json_object_get(row, "restarted"));
 		k->restored = true;
 		k->restored_sent = (uint64_t)number_of(row, "sent");
 		k->batch_seq = (uint64_t)number_of(row, "received");
@@ -176,9 +201,7 @@ static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 	sb->state = SANDBOX_RUNNING;
 	sb->vm_ended = false;
 	err = kernels_recover(sb, f);
-	/* Without one: all were deleted, or the row of the first was not there yet; the next execution starts
-	 * one. */
-	if (!err && sb->kernels)
+	if (!err)
 		err = executions_recover(sb, f);
 	if (err < 0)
 		return err;

@@ -231,7 +231,7 @@ static void on_running_commit(int err, const char *message, void *arg)
 	hub_post(commit->core->hub, &commit->item, running_committed, commit);
 }
 
-static bool default_kernel(struct sandbox *sb)
+static bool default_kernel(struct sandbox *sb, json_t *kernels)
 {
 	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
 	const char *language = kernel_language(sb->core, NULL);
@@ -242,16 +242,17 @@ static bool default_kernel(struct sandbox *sb)
 	if (!k)
 		return false;
 	k->essential = !sb->template;
+	kernel_named(k, kernels);
 	if (sb->template)
 		channel_restore(k->channel, sb->channel_received, sb->channel_sent);
 	return true;
 }
 
-void sandbox_run(struct sandbox *sb)
+void sandbox_run(struct sandbox *sb, json_t *kernels)
 {
 	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
 
-	if (!commit || !default_kernel(sb)) {
+	if (!commit || !default_kernel(sb, kernels)) {
 		free(commit);
 		sandbox_end(sb, "start-failed", "Out of memory on the host.");
 		return;

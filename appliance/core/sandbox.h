@@ -81,7 +81,7 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state);
 /* At the core's stop, without the hub's thread: lets go of every sandbox; their machines go on. */
 void sandboxes_release(struct core *c);
 /* The running state begins: deadline, row, kernels; the waiter hears of it after the commit. */
-void sandbox_run(struct sandbox *sb);
+void sandbox_run(struct sandbox *sb, json_t *kernels);
 /* What ends: the machine is gone, or there never was one. */
 void sandbox_vm_gone(struct sandbox *sb);
 

@@ -44,7 +44,6 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 {
 	struct sandbox *sb = arg;
 
-	(void)kernels;
 	if (sb->state != SANDBOX_CREATING)
 		return;
 	/* The link was cut under the answer: up() asks again. */
@@ -58,7 +57,7 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 	sb->identified = true;
 	if (sb->template)
 		template_clone_result(sb->template, true);
-	sandbox_run(sb);
+	sandbox_run(sb, kernels);
 }
 
 static void machine_identify(struct sandbox *sb)

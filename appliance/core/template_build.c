@@ -351,7 +351,7 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 		return;
 	}
 	build_step(b, STEP_KERNEL);
-	body = json_pack("{s:s,s:s}", "id", KERNEL_DEFAULT_ID, "language", "python");
+	body = json_pack("{s:s,s:s}", "id", KERNEL_DEFAULT_ID, "language", kernel_language(b->core, NULL));
 	if (guest_call(b->guest, "POST", "/kernels", body, steps[STEP_KERNEL].limit_s * 1000, on_kernel, b) <
 	    0)
 		build_fail(b, "The link to the template's machine was lost.");

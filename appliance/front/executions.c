@@ -10,9 +10,7 @@
 #include "stream.h"
 
 enum {
-	TIMEOUT_S_MAX = 86400, /* no sandbox lives longer */
 	NAME_MAX_BYTES = 63,   /* of a language or kernel */
-	ENV_MAX = 128 * 1024,  /* what one process start can carry */
 };
 
 struct execute_body {

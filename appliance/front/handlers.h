@@ -46,6 +46,12 @@ int about_metrics(struct request *r, struct fault *f);
 /* 501 with a sentence, for what the interface names and this version cannot do. */
 int about_later(struct request *r, struct fault *f);
 
+enum {
+	TIMEOUT_S_MAX = 86400, /* reference v1: no sandbox lives longer */
+	/* An environment as JSON. The agent takes 64 KiB, the template's own among them. */
+	ENV_MAX = 60 * 1024,
+};
+
 /* Shared by handlers: a list's ?limit= and ?cursor=, and what a store reader's errno means. */
 enum { LIST_LIMIT_MAX = 1000, LIST_LIMIT_DEFAULT = 100 };
 int list_window(struct request *r, unsigned *ret_limit, const char **ret_cursor, struct fault *f);

@@ -5,10 +5,8 @@
 #include "stream.h"
 
 enum {
-	TIMEOUT_S_MAX = 86400, /* no sandbox lives longer */
 	ARGV_MAX = 1024,
 	CWD_MAX = 4095,
-	ENV_MAX = 128 * 1024, /* what one process start can carry */
 };
 
 struct process_body {

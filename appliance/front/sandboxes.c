@@ -5,14 +5,12 @@
 #include "respond.h"
 
 enum {
-	TIMEOUT_S_MAX = 86400, /* reference v1 */
 	MEMORY_MB_MIN = 256,   /* the guest and a warm kernel need it */
 	MEMORY_MB_MAX = 4096,  /* the largest size class of a snapshot */
 	CPUS_MAX = 4,          /* vCPUs a microVM is ever given */
 	DISK_MB_MIN = 64,
 	DISK_MB_MAX = 16 * 1024,  /* admission counts it in full */
 	METADATA_MAX = 64 * 1024, /* kept in the row and shown by every list */
-	ENV_MAX = 128 * 1024,     /* what one process start can carry, with room for arguments */
 };
 
 static const char *const engines[] = { "auto", "kvm", "tcg", "jail", NULL };

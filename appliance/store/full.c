@@ -128,13 +128,16 @@ static int full_from_row(struct store *s, sqlite3_stmt *st, const char *executio
 	return full_from_head(st, HEAD, o);
 }
 
-int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
-		      struct output_full *ret)
+/* *ret_open: the execution is not over, so the output may still come. */
+static int full_find(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
+		     struct output_full *ret, bool *ret_open)
 {
+	enum { OPEN = 6 };
 	static const char sql[] =
-		"SELECT o.kind, o.head, o.bytes, o.spooled, o.mime, o.data FROM outputs o"
-		" JOIN executions e ON e.id = o.execution_id JOIN sandboxes b ON b.id = e.sandbox_id"
-		" WHERE o.execution_id = ?1 AND o.n = ?2 AND (?3 IS NULL OR b.owner_id = ?3)";
+		"SELECT o.kind, o.head, o.bytes, o.spooled, o.mime, o.data, e.status IN ('queued', 'running')"
+		" FROM executions e JOIN sandboxes b ON b.id = e.sandbox_id"
+		" LEFT JOIN outputs o ON o.execution_id = e.id AND o.n = ?2"
+		" WHERE e.id = ?1 AND (?3 IS NULL OR b.owner_id = ?3)";
 	struct output_full o = { .fd = -1 };
 	struct query q;
 	int err = query_begin(&q, s, sql);
@@ -145,12 +148,30 @@ int store_output_open(struct store *s, const char *owner_id, const char *executi
 	query_int(&q, n);
 	query_text(&q, owner_id);
 	err = query_step(&q);
-	if (err >= 0)
-		err = err == 1 ? full_from_row(s, q.st, execution_id, n, &o) : -ENOENT;
+	*ret_open = err == 1 && sqlite3_column_int(q.st, OPEN);
+	if (err == 1 && sqlite3_column_type(q.st, 0) != SQLITE_NULL)
+		err = full_from_row(s, q.st, execution_id, n, &o);
+	else if (err >= 0)
+		err = -ENOENT;
 	query_end(&q);
 	if (err)
 		output_full_close(&o);
 	else
 		*ret = o;
 	return err;
+}
+
+int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
+		      struct output_full *ret)
+{
+	struct fault f;
+	bool open;
+	int err = full_find(s, owner_id, execution_id, n, ret, &open);
+
+	if (err != -ENOENT || !open)
+		return err;
+	/* Events are seen before their commit: who asks by one waits for what was queued before the question,
+	 * which STORE_QUEUE_HARD_MAX bounds. */
+	err = store_txn_wait(store_txn_new(s), &f);
+	return err ? err : full_find(s, owner_id, execution_id, n, ret, &open);
 }

@@ -13,7 +13,7 @@
 #include "xlog.h"
 
 enum {
-	STEP_VALUES_MAX = 16,
+	STEP_VALUES_MAX = 20,
 	/* Past this the queue takes no more, so that a caller deaf to store_busy() cannot eat the memory. */
 	STORE_QUEUE_HARD_MAX = 8 * STORE_QUEUE_MAX,
 	/* Idle connections kept for readers: as many as worker threads usually read at once. */

@@ -45,7 +45,8 @@ int store_open_sandboxes(struct store *s, json_t **ret)
 int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret)
 {
 	static const char sql[] =
-		"SELECT id, sandbox_id, name, language, state, execution_count, received, sent"
+		"SELECT id, sandbox_id, name, language, state, execution_count, received, sent,"
+		" restarted AS \"restarted:bool\""
 		" FROM kernels WHERE sandbox_id = ? ORDER BY rowid";
 
 	return all_rows(s, sql, sandbox_id, ret);
@@ -53,10 +54,12 @@ int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret)
 
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 {
-	static const char sql[] = "SELECT id, sandbox_id, kernel_id, status, code, reason, signal, "
-				  "exit_code, execution_count, queued_ms,"
-				  " started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env AS \"env:json\" FROM executions"
-				  " WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
+	static const char sql[] =
+		"SELECT id, sandbox_id, kernel_id, status, code, reason, signal, "
+		"exit_code, execution_count, queued_ms,"
+		" started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env AS \"env:json\","
+		" kernel_restarted AS \"kernel_restarted:bool\" FROM executions"
+		" WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
 
 	return all_rows(s, sql, sandbox_id, ret);
 }

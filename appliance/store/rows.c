@@ -47,11 +47,11 @@ void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row)
 void store_txn_kernel(struct store_txn *t, const struct kernel_row *row)
 {
 	static const char sql[] =
-		"INSERT INTO kernels (id, sandbox_id, name, language, state, execution_count, received, sent)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+		"INSERT INTO kernels (id, sandbox_id, name, language, state, execution_count, received, sent,"
+		"  restarted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET name = excluded.name, language = excluded.language,"
 		"  state = excluded.state, execution_count = excluded.execution_count,"
-		"  received = excluded.received, sent = excluded.sent";
+		"  received = excluded.received, sent = excluded.sent, restarted = excluded.restarted";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -62,6 +62,7 @@ void store_txn_kernel(struct store_txn *t, const struct kernel_row *row)
 	step_int(step, row->execution_count);
 	step_int(step, (int64_t)row->received);
 	step_int(step, (int64_t)row->sent);
+	step_int(step, row->restarted);
 }
 
 void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id)
@@ -75,15 +76,16 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 {
 	static const char sql[] =
 		"INSERT INTO executions (id, sandbox_id, kernel_id, status, code, reason, signal, exit_code,"
-		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env,"
+		"  kernel_restarted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET kernel_id = excluded.kernel_id, status = excluded.status,"
-		"  code = coalesce(excluded.code, code), env = coalesce(excluded.env, env), reason = excluded.reason, signal = excluded.signal,"
+		"  code = coalesce(excluded.code, code), env = coalesce(excluded.env, env), reason = "
+		"excluded.reason, signal = excluded.signal,"
 		"  exit_code = excluded.exit_code, execution_count = excluded.execution_count,"
 		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = "
 		"excluded.ended_ms,"
 		"  timeout_ms = excluded.timeout_ms, last_seq = excluded.last_seq, log_bytes = "
-		"excluded.log_bytes";
+		"excluded.log_bytes, kernel_restarted = excluded.kernel_restarted";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -102,6 +104,7 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 	step_int(step, (int64_t)row->last_seq);
 	step_int(step, (int64_t)row->log_bytes);
 	step_json(t, step, row->env, NULL);
+	step_int(step, row->kernel_restarted);
 }
 
 /* A bundle past its bound stays in the spool only, and the row says so. */

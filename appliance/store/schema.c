@@ -72,6 +72,11 @@ static const char version_1[] =
 /* A queued execution survives a restart with its environment. */
 static const char version_2[] = "ALTER TABLE executions ADD COLUMN env TEXT;";
 
+/* What a restart must not forget: that a cell ran in a fresh kernel, or that the next one will. */
+static const char version_3[] =
+	"ALTER TABLE executions ADD COLUMN kernel_restarted INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE kernels ADD COLUMN restarted INTEGER NOT NULL DEFAULT 0;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2 };
+const char *const schema_steps[] = { version_1, version_2, version_3 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -14,9 +14,10 @@ enum { SANDBOX_SEQ = 13 };
 
 #define EXECUTION_COLUMNS                                                                                \
 	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, e.status, e.reason AS \"reason:opt\"," \
-	" e.exit_code AS \"exit_code:opt\", e.signal AS \"signal:opt\", e.execution_count, e.queued_at," \
-	" e.started_at, e.ended_at, e.seq AS \"seq:skip\""
-enum { EXECUTION_SEQ = 12 };
+	" e.exit_code AS \"exit_code:opt\", e.signal AS \"signal:opt\", e.execution_count,"              \
+	" e.kernel_restarted AS \"kernel_restarted:bool\", e.queued_at, e.started_at, e.ended_at,"       \
+	" e.seq AS \"seq:skip\""
+enum { EXECUTION_SEQ = 13 };
 
 int store_sandbox_get(struct store *s, const char *owner_id, const char *id, json_t **ret)
 {

@@ -68,6 +68,7 @@ struct kernel_row {
 	int64_t execution_count;
 	/* Link positions: highest frame from the agent that is safe here, highest frame numbered by us. */
 	uint64_t received, sent;
+	bool restarted; /* the next execution is the first of a fresh process */
 };
 
 struct execution_row {
@@ -81,6 +82,7 @@ struct execution_row {
 	int64_t execution_count;
 	int64_t queued_ms, started_ms, ended_ms;
 	int64_t timeout_ms; /* 0: none */
+	bool kernel_restarted; /* it was the first of a fresh process */
 	uint64_t last_seq;  /* events written */
 	uint64_t log_bytes; /* length of the event log that goes with this row */
 	json_t *env;        /* borrowed, the cell's own; NULL: none, in an update: unchanged */
@@ -149,6 +151,7 @@ struct output_full {
 	uint64_t have, total; /* have < total: the rest was not kept */
 	char content_type[128];
 };
+/* Also what an event has named and is still on its way to the disk: waits for that. */
 int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
 		      struct output_full *ret);
 void output_full_close(struct output_full *o);
@@ -165,7 +168,7 @@ int store_log_open(struct store *s, const char *owner_id, const char *execution_
 int store_execution_erase(struct store *s, const char *owner_id, const char *id, struct fault *f);
 
 /* Recovery after a restart: rows that were not final. Arrays of row JSON with
- * every column (also received, sent, timeout_ms, log_bytes, last_seq, env). */
+ * every column (also received, sent, restarted, timeout_ms, log_bytes, last_seq, env). */
 int store_open_sandboxes(struct store *s, json_t **ret);
 int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret);
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret);

@@ -55,6 +55,9 @@ struct vm {
 static struct {
 	unsigned refuse_clones;  /* how many clones are to fail from now on */
 	unsigned refuse_kernels; /* and how many starts of kernels */
+	unsigned lost_kernels;   /* how many starts were answered to a caller that is gone */
+	int answer_status;       /* what every route that is not scripted answers, with answer; 0: 404 */
+	const char *answer;
 	unsigned clones, boots, templates;
 } fake;
 
@@ -245,6 +248,14 @@ static void fake_eof(struct link_stream *st, void *arg)
 	} else if (strcmp(r->what, "POST /kernels") == 0 && fake.refuse_kernels) {
 		fake.refuse_kernels--;
 		fake_answer(st, 500, "{\"code\":\"kernel_start\",\"message\":\"It cannot start.\"}");
+	} else if (strcmp(r->what, "POST /kernels") == 0 && fake.lost_kernels) {
+		fake.lost_kernels--;
+		vm->has_kernel = true;
+		fake_answer(st, 409, "{\"code\":\"exists\",\"message\":\"There is one already.\"}");
+	} else if (strcmp(r->what, "GET /kernels") == 0) {
+		fake_answer(st, 200,
+			    "{\"kernels\":[{\"id\":\"k-2\",\"name\":\"other\"},"
+			    "{\"id\":\"k-default\",\"name\":\"python3\",\"language\":\"python\"}]}");
 	} else if (strcmp(r->what, "POST /kernels") == 0) {
 		vm->has_kernel = true;
 		fake_answer(st, 201, "{\"id\":\"k\",\"name\":\"python3\",\"language\":\"python\"}");
@@ -257,6 +268,8 @@ static void fake_eof(struct link_stream *st, void *arg)
 	} else if (strstr(r->what, "/restart")) {
 		fake_died(vm, "\"signal\":\"SIGKILL\"");
 		fake_answer(st, 200, "{}");
+	} else if (fake.answer_status) {
+		fake_answer(st, fake.answer_status, fake.answer);
 	} else {
 		fake_answer(st, 404, "{\"code\":\"no_such_file\",\"message\":\"There is nothing here.\"}");
 	}

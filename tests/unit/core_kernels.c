@@ -79,12 +79,24 @@ static void restarted(const char *sandbox, const char *kid)
 	CHECK_INT(json_integer_value(json_object_get(k, "execution_count")), 0);
 	CHECK_INT(json_array_size(json_object_get(k, "queue")), 0);
 	json_decref(k);
+	/* A restart of carreld would not forget it. */
+	CHECK_INT(store_open_kernels(u.store, sandbox, &k), 0);
+	CHECK(json_is_true(json_object_get(json_array_get(k, 0), "restarted")));
+	json_decref(k);
 	ended_as(&running, "died", "kernel-restarted");
 	ended_as(&queued, "cancelled", "kernel-restarted");
 	next = start(sandbox, "print x", 0);
 	events = events_of(&next);
 	CHECK(json_is_true(json_object_get(event(events, "started"), "kernel_restarted")));
 	json_decref(events);
+	CHECK_INT(store_execution_get(u.store, u.owner, next.id, &k), 0);
+	CHECK(json_is_true(json_object_get(k, "kernel_restarted")));
+	json_decref(k);
+	next = start(sandbox, "print x", 0);
+	json_decref(events_of(&next));
+	CHECK_INT(store_execution_get(u.store, u.owner, next.id, &k), 0);
+	CHECK(json_is_false(json_object_get(k, "kernel_restarted")));
+	json_decref(k);
 }
 
 static void deleted(const char *sandbox, const char *kid)
@@ -129,6 +141,8 @@ static void refused(const char *sandbox, const char *kid)
 	fake.refuse_kernels = 1;
 	spec.language = "python";
 	CHECK(core_kernel_create(core, u.owner, sandbox, &spec, &k, &f) < 0);
+	CHECK_INT(f.status, 409);
+	CHECK_STR(f.code, "kernel_start");
 	CHECK_INT(kernel_count(sandbox), 1);
 }
 
@@ -144,6 +158,24 @@ static void start_fails(const char *sandbox, const char *kid)
 	while (kernel_count(sandbox) > 0)
 		usleep(2000);
 	expect(sandbox, "print x", 0, "ok", "stdout");
+}
+
+/* It was started, and whoever was to hear of it is gone: the agent says what it is. */
+static void start_answer_lost(const char *sandbox, const char *kid)
+{
+	struct fault f;
+	json_t *list, *k;
+
+	CHECK_INT(core_kernel_delete(core, u.owner, kid, &f), 0);
+	fake.lost_kernels = 1;
+	expect(sandbox, "print x", 0, "ok", "stdout");
+	CHECK_INT(fake.lost_kernels, 0);
+	list = kernels(sandbox);
+	k = json_array_get(json_object_get(list, "kernels"), 0);
+	CHECK_STR(text_of(k, "id"), kid);
+	CHECK_STR(text_of(k, "name"), "python3");
+	CHECK_STR(text_of(k, "language"), "python");
+	json_decref(list);
 }
 
 static void bounded(const char *sandbox)
@@ -183,6 +215,7 @@ int main(void)
 	deleted(sandbox, kid);
 	refused(sandbox, kid);
 	start_fails(sandbox, kid);
+	start_answer_lost(sandbox, kid);
 	delete (sandbox);
 	create(sandbox, "clone");
 	bounded(sandbox);

@@ -250,6 +250,48 @@ static void files_are_refused(const char *id)
 	CHECK_STR(f.code, "no_such_file");
 }
 
+/* What the agent says is told on: the caller's doing as a 4xx, the agent's own failure as a 502 that says
+ * what to do, and nothing that could spoil a terminal. */
+static void refusals_are_told(const char *id)
+{
+	static const struct {
+		int agent;
+		const char *answer;
+		int status;
+		const char *code, *says;
+	} cases[] = {
+		{ 400, "{\"code\":\"bad_request\",\"message\":\"No.\"}", 400, "bad_request", "No." },
+		{ 403, "{\"code\":\"forbidden\",\"message\":\"No.\"}", 403, "forbidden", "No." },
+		{ 409, "{\"code\":\"exists\",\"message\":\"No.\"}", 409, "exists", "No." },
+		{ 413, "{\"code\":\"too_large\",\"message\":\"No.\"}", 413, "too_large", "No." },
+		{ 429, "{\"code\":\"limit\",\"message\":\"No.\"}", 429, "limit", "No." },
+		{ 500, "{\"code\":\"process_start\",\"message\":\"Text file busy.\"}", 409, "process_start",
+		  "Text file busy." },
+		{ 500, "{\"code\":\"kernel_start\",\"message\":\"No memory.\"}", 409, "kernel_start",
+		  "No memory." },
+		{ 507, "{\"code\":\"disk_full\",\"message\":\"Full.\"}", 507, "disk_full", "Full." },
+		{ 500, "{\"code\":\"io\",\"message\":\"Bad sector.\"}", 502, "guest_error",
+		  "Bad sector. Try again" },
+		{ 500, "{\"code\":\"made-up\",\"message\":\"a\\u001b[31m\\nb\"}", 502, "guest_error",
+		  "a?[31m?b" },
+		{ 500, "{}", 502, "guest_error", "Try again" },
+		{ 204, "[]", 503, "guest_lost", "try again" },
+		{ 200, "no JSON", 503, "guest_lost", "try again" },
+	};
+	struct fault f;
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake.answer_status = cases[i].agent;
+		fake.answer = cases[i].answer;
+		CHECK(core_file_delete(core, u.owner, id, "x", false, &f) < 0);
+		CHECK_INT(f.status, cases[i].status);
+		CHECK_STR(f.code, cases[i].code);
+		CHECK(strstr(f.message, cases[i].says));
+		CHECK((f.retry_after_s > 0) == (f.status == 429 || f.status == 503));
+	}
+	fake.answer_status = 0;
+}
+
 /* Its machine does not outlive the core here: rows and cells say so. */
 static void restart(void)
 {
@@ -286,6 +328,7 @@ int main(void)
 	dying(id);
 	queueing(id);
 	files_are_refused(id);
+	refusals_are_told(id);
 	delete (id);
 	ending_under_a_cell();
 	hostile();

@@ -11,6 +11,7 @@
 /* Its folder holds carreld's main(). */
 #include "appliance/fault.c"
 #include "appliance/store/ids.h"
+#include "appliance/store/schema.h"
 #include "appliance/store/store.h"
 #include "appliance/store/xlog.h"
 #include "store_setup.h"
@@ -101,6 +102,7 @@ static void submit_outputs(struct setup *u, const char *xid)
 	struct execution_row row = { .status = "ok",
 				     .exit_code = -1,
 				     .execution_count = 7,
+				     .kernel_restarted = true,
 				     .queued_ms = 1,
 				     .started_ms = 2,
 				     .ended_ms = 1700000000001 };
@@ -155,6 +157,7 @@ static void test_execution_round_trip(void)
 	CHECK_INT(store_execution_get(u.store, u.owner, "exe-1", &got), 0);
 	CHECK_STR(text_of(got, "code"), "print(1)"); /* the update without code kept it */
 	CHECK_STR(text_of(got, "status"), "ok");
+	CHECK(json_is_true(json_object_get(got, "kernel_restarted")));
 	CHECK_STR(text_of(got, "ended_at"), "2023-11-14T22:13:20.001Z");
 	CHECK(!json_object_get(got, "exit_code") && !json_object_get(got, "reason"));
 	out = output_at(got, 0);
@@ -206,6 +209,7 @@ static void test_bad_transaction_fails_alone(void)
 	store_txn_submit(t, result_done, &bad);
 	snprintf(kernel.sandbox_id, STORE_ID_MAX, "%s", u.sandbox);
 	kernel.received = 41;
+	kernel.restarted = true;
 	t = store_txn_new(u.store);
 	store_txn_kernel(t, &kernel);
 	store_txn_submit(t, result_done, &good);
@@ -214,6 +218,7 @@ static void test_bad_transaction_fails_alone(void)
 	CHECK(strstr(bad.message, "FOREIGN KEY"));
 	CHECK_INT(store_open_kernels(u.store, u.sandbox, &list), 0);
 	CHECK_INT(json_integer_value(json_object_get(json_array_get(list, 0), "received")), 41);
+	CHECK(json_is_true(json_object_get(json_array_get(list, 0), "restarted")));
 	json_decref(list);
 	t = store_txn_new(u.store);
 	store_txn_kernel_gone(t, "krn-1");
@@ -351,7 +356,7 @@ static void test_refusals(void)
 	set_version(u.dir, 99);
 	CHECK_INT(store_open(u.dir, &second, &f), -EPROTO);
 	CHECK_STR(f.code, "store_newer");
-	set_version(u.dir, 2);
+	set_version(u.dir, schema_version);
 	CHECK_INT(store_open(u.dir, &second, &f), 0);
 	store_close(second);
 	snprintf(path, sizeof(path), "%s/carrel.db", u.dir);
@@ -369,8 +374,64 @@ static void test_refusals(void)
 	setup_end(&u);
 }
 
+/* A store of each earlier version is taken to today's, and works. */
+static void test_migrations(void)
+{
+	for (int version = 1; version < schema_version; version++) {
+		struct setup u = { .dir = "/tmp/carrel-store-XXXXXX", .sandbox = "sbx-first" };
+		char path[300];
+		sqlite3 *db;
+
+		CHECK(mkdtemp(u.dir));
+		snprintf(path, sizeof(path), "%s/carrel.db", u.dir);
+		CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+		for (int i = 0; i < version; i++)
+			CHECK_INT(sqlite3_exec(db, schema_steps[i], NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+		set_version(u.dir, version);
+		setup_open(&u);
+		setup_sandbox(&u, u.sandbox, "running", NULL);
+		setup_execution(&u, "exe-1", "running", "print(1)");
+		setup_end(&u);
+	}
+}
+
+/* An event names its output before the row of it is committed: who asks at once waits. */
+static void test_output_is_waited_for(void)
+{
+	enum { PIECE = 1024 * 1024, PIECES = 16 };
+	char *piece = calloc(1, PIECE);
+	struct output_row out = {
+		.execution_id = "exe-1", .n = 1, .kind = "stdout", .head = "late", .head_len = 4, .bytes = 4
+	};
+	struct output_full full;
+	struct store_txn *t;
+	struct setup u;
+
+	setup_begin(&u);
+	setup_execution(&u, "exe-1", "running", "print(1)");
+	CHECK_INT(store_output_open(u.store, u.owner, "exe-1", 1, &full), -ENOENT);
+	/* Something in front that takes its time. */
+	t = store_txn_new(u.store);
+	for (int i = 0; i < PIECES; i++)
+		store_txn_spool(t, "exe-1", 7, (uint64_t)i * PIECE, piece, PIECE);
+	store_txn_submit(t, NULL, NULL);
+	t = store_txn_new(u.store);
+	store_txn_output(t, &out);
+	store_txn_submit(t, NULL, NULL);
+	CHECK_INT(store_output_open(u.store, u.owner, "exe-1", 1, &full), 0);
+	CHECK(full.have == 4 && memcmp(full.text, "late", 4) == 0);
+	output_full_close(&full);
+	CHECK_INT(store_output_open(u.store, u.owner, "exe-1", 2, &full), -ENOENT);
+	CHECK_INT(store_output_open(u.store, "own-other", "exe-1", 1, &full), -ENOENT);
+	free(piece);
+	setup_end(&u);
+}
+
 int main(void)
 {
+	test_migrations();
+	test_output_is_waited_for();
 	test_sandbox_round_trip();
 	test_list_pages();
 	test_execution_round_trip();
