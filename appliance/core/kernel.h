@@ -115,6 +115,8 @@ void kernel_attach(struct kernel *k);
 void kernel_queue(struct kernel *k, struct execution *e);
 /* The same for one whose row is stored already. */
 void kernel_queue_restored(struct kernel *k, struct execution *e);
+/* Puts what runs back in front: the kernel lacks some of its requests. */
+void kernel_requeue(struct kernel *k);
 /* Starts the next execution if there is one and the kernel is free. */
 void kernel_pump(struct kernel *k);
 void kernel_interrupt(struct kernel *k);

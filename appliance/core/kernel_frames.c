@@ -142,6 +142,19 @@ static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t fr
 		execution_gap(k->running, frames, bytes);
 }
 
+/* A crash between the commit that code was sent and its way to the agent, which
+ * has fewer of our frames than the rows say: the rest is sent again. */
+static void running_account(struct kernel *k, uint64_t delivered)
+{
+	struct execution *e = k->running;
+	unsigned frames = execution_frames(e);
+	uint64_t before = k->restored_sent - frames;
+
+	e->frames_sent = delivered > before ? (unsigned)(delivered - before) : 0;
+	if (e->frames_sent < frames)
+		kernel_requeue(k);
+}
+
 /* A crash between sending code and committing that it was sent: the agent has
  * more of our frames than the rows say. They are those of the queue, in order. */
 static void kernel_account(struct kernel *k)
@@ -149,6 +162,8 @@ static void kernel_account(struct kernel *k)
 	uint64_t delivered = channel_delivered(k->channel), at = k->restored_sent;
 	struct execution *e;
 
+	if (k->running && delivered < k->restored_sent)
+		running_account(k, delivered);
 	for (e = k->queue; e && at < delivered; e = e->next) {
 		uint64_t extra = delivered - at, frames = execution_frames(e);
 

@@ -24,6 +24,20 @@ void kernel_queue_restored(struct kernel *k, struct execution *e)
 	e->state = EXECUTION_QUEUED;
 }
 
+void kernel_requeue(struct kernel *k)
+{
+	struct execution *e = k->running;
+
+	hub_timer_stop(e->timer);
+	e->state = EXECUTION_QUEUED;
+	e->next = k->queue;
+	if (!k->queue)
+		k->queue_last = &e->next;
+	k->queue = e;
+	k->queued++;
+	k->running = NULL;
+}
+
 bool kernel_unqueue(struct kernel *k, struct execution *e)
 {
 	struct execution **at;

@@ -72,7 +72,7 @@ static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
 	e->state = EXECUTION_RUNNING;
 	strcpy(e->status, "running");
 	e->started = e->execution_count >= 0;
-	e->sent_seq = channel_sent(k->channel);
+	e->sent_seq = channel_sent(k->channel) - (execution_frames(e) > 1 ? 1 : 0);
 	e->began_mono_ms = mono_ms() - ran;
 	k->running = e;
 	execution_arm(e, ran);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """kill -9 of each part in the middle of an execution: the cell goes on, its row
 is complete, its client can reattach; the launcher starts the part again."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -64,8 +65,51 @@ def killed_in_the_middle(a, pattern):
     patient(a.kill, s["id"])
 
 
+def fresh_is_not_forgotten(a):
+    """The next cell runs in a fresh kernel: that is told also when carreld was not the same in between."""
+    s = patient(a.create)["id"]
+    a.execute(s, "import os; os._exit(3)")
+    os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+    events = patient(a.execute, s, "print(1)")
+    [first] = [e for e in events if e["type"] == "started"]
+    assert first["kernel_restarted"] is True, events
+    os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+    assert patient(a.json, "GET", f"/v1/executions/{first['execution_id']}")["kernel_restarted"] is True
+    assert list(patient(lambda: list(a.events("GET", f"/v1/executions/{first['execution_id']}/stream")))) == events
+    patient(a.kill, s)
+
+
+def start_is_cut(a):
+    """carreld dies at any instant of a kernel's start: the kernel is there once, with its name, and its cell runs."""
+    s = patient(a.create)["id"]
+    [kernel] = a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"]
+    for delay in (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1):
+        a.request("DELETE", "/v1/kernels/" + kernel["id"])
+        ids = {x["execution_id"] for x in a.json("GET", f"/v1/sandboxes/{s}/executions")["executions"]}
+
+        def client():
+            with contextlib.suppress(Exception):  # its connection is cut when carreld dies
+                a.execute(s, "print('ran')")
+
+        thread = threading.Thread(target=client)
+        thread.start()
+        time.sleep(delay)
+        os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+        thread.join()
+        rows = patient(a.json, "GET", f"/v1/sandboxes/{s}/executions")["executions"]
+        for x in (r["execution_id"] for r in rows if r["execution_id"] not in ids):
+            events = patient(lambda: list(a.events("GET", f"/v1/executions/{x}/stream")))
+            assert end(events)["status"] == "ok" and text(events) == "ran\n", (delay, events)
+        assert text(patient(a.execute, s, "print(2)")) == "2\n", delay
+        [now] = a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"]
+        assert (now["id"], now["name"], now["language"]) == (kernel["id"], kernel["name"], kernel["language"]), (delay, now)
+    patient(a.kill, s)
+
+
 def main():
     with Appliance() as a:
+        fresh_is_not_forgotten(a)
+        start_is_cut(a)
         for pattern in ("carreld", "carrel-spawn", "nginx"):
             killed_in_the_middle(a, pattern)
 
