@@ -70,9 +70,25 @@ def flood_is_interrupted(a, s):
     assert text(a.execute(s["id"], "print(2)")) == "2\n"
 
 
+def full_at_once(a, s):
+    """What a live event names is there when the event is: nobody has to wait for a commit of which they know nothing."""
+    code = ("import base64, os, time\nfrom IPython.display import display\n"
+            "for i in range(5):\n    display({'image/png': base64.b64encode(bytes([i]) * 2_000_000).decode()}, raw=True)\n"
+            "    time.sleep(0.3)")
+    seen = 0
+    for e in a.events("POST", f"/v1/sandboxes/{s['id']}/execute", {"code": code}):
+        if e["type"] == "display":
+            assert e["omitted"] == ["image/png"], e
+            status, full, headers = a.request("GET", e["full"])
+            assert status == 200 and full == bytes([seen]) * 2_000_000 and headers["Content-Type"] == "image/png"
+            seen += 1
+    assert seen == 5 and e["status"] == "ok", (seen, e)
+
+
 def main():
     with Appliance() as a:
         s = a.create(timeout_s=3600)
+        full_at_once(a, s)
         five_million(a, s)
         flood_is_interrupted(a, s)
         flood(a, s)

@@ -52,7 +52,7 @@ def refused(a, want, method, path, body=None, **kw):
 
 def lists(a, *sandboxes):
     paths = ["/v1/sandboxes", "/v1/sandboxes?state=ended", "/v1/sandboxes?state=creating", "/v1/owners",
-             *(f"/v1/sandboxes/{s}/{what}" for s in sandboxes for what in ("executions", "files/list"))]
+             *(f"/v1/sandboxes/{s}/{what}" for s in sandboxes for what in ("executions", "kernels", "files/list"))]
     return {p: ask(a, "GET", p)[1] for p in paths}
 
 
@@ -87,7 +87,8 @@ def create(a):
             ({"env": {"A=B": "c"}}, "bad_env", "env.A=B"), ({"env": {"": "c"}}, "bad_env", "env."),
             ({"env": {"A": 1}}, "wrong_type", "env.A"), ({"env": {"A": None}}, "wrong_type", "env.A"),
             ({"env": {"A": ["b"]}}, "wrong_type", "env.A"), ({"env": ["A=b"]}, "wrong_type", "env"),
-            ({"env": {"A": "x" * 200000}}, "out_of_range", "env"), ({"metadata": "x"}, "wrong_type", "metadata"),
+            ({"env": {"A": "x" * 200000}}, "out_of_range", "env"), ({"env": {"A": "x" * 61440}}, "out_of_range", "env"),
+            ({"env": {f"A{i}": "\n" * 100 for i in range(400)}}, "out_of_range", "env"), ({"metadata": "x"}, "wrong_type", "metadata"),
             ({"metadata": {"a": "x" * 70000}}, "out_of_range", "metadata"), ({"limits": 1}, "wrong_type", "limits"),
             ({"limits": {"memory_mb": 255}}, "out_of_range", "limits.memory_mb"),
             ({"limits": {"memory_mb": 1 << 30}}, "out_of_range", "limits.memory_mb"),
@@ -164,6 +165,45 @@ def inside(a, s):
                        ({"cmd": "true", "cwd": 1}, (400, "wrong_type", "cwd")), ({"cmd": "true", "cwd": "x" * 5000}, (400, "out_of_range", "cwd")),
                        ({"cmd": "true", "stdin": 1}, (400, "wrong_type", "stdin")), ({"cmd": "true", "env": {"": ""}}, (400, "bad_env", "env."))):
         refused(a, want, "POST", url + "/processes", body)
+
+
+def odd_things(a, s):
+    """Files of every awkward kind, and a program that is being written."""
+    a.execute(s, "import os, shutil\nos.makedirs('odd/locked', exist_ok=True)\nos.chdir('odd')\nos.mkfifo('fifo')\n"
+                 "os.symlink('loop', 'loop')\nopen('text', 'w').write('x')\nopen('script', 'w').write('#!/no/such\\n')\n"
+                 "os.chmod('script', 0o755)\nos.chmod('locked', 0)\nshutil.copy('/bin/true', 'busy')\nbusy = open('busy', 'r+b')\n"
+                 "os.chdir('..')")
+
+
+def sandboxes_own_ways(a, s):
+    """What only the sandbox can know is wrong: the caller's doing all the same, so never a 5xx."""
+    url = "/v1/sandboxes/" + s
+    for argv, status, code in (
+            (["no-such-program"], 400, "no_such_program"), (["/no/such"], 400, "no_such_program"), ([""], 400, "no_such_program"),
+            (["odd/text"], 400, "no_such_program"), (["odd/script"], 400, "no_such_program"), (["odd/locked"], 400, "no_such_program"),
+            (["odd/locked/x"], 400, "no_such_program"), (["odd/loop"], 400, "no_such_program"), (["/etc/passwd/x"], 400, "no_such_program"),
+            (["x" * 5000], 400, "no_such_program"), (["a\nb"], 400, "no_such_program"), (["odd/busy"], 409, "process_start"),
+            (["true", "x" * 200000], 400, "bad_request")):
+        refused(a, (status, code, None), "POST", url + "/processes", {"argv": argv})
+    for cwd in ("/nowhere", "odd/locked", "odd/text", "odd/loop", "odd/fifo", "x" * 300, "/" + "z/" * 2000, "/root", "a\nb"):
+        refused(a, (400, "bad_request", "cwd"), "POST", url + "/processes", {"cmd": "true", "cwd": cwd})
+        refused(a, (400, "bad_cwd", "cwd"), "POST", url + "/kernels", {"cwd": cwd})
+    for body, code, field in (({"language": "cobol"}, "unknown_language", "language"), ({"name": "../x"}, "unknown_kernel", "name"),
+                              ({"language": "python", "name": "python"}, "bad_request", "name"), ({"language": 1}, "wrong_type", "language"),
+                              ({"name": "x" * 64}, "out_of_range", "name"), ({"cwd": ""}, "out_of_range", "cwd")):
+        refused(a, (400, code, field), "POST", url + "/kernels", body)
+    bodies(a, url + "/kernels")
+    assert len(ask(a, "GET", url + "/kernels")[1]["kernels"]) == 1
+    for verb in ("/restart", "/interrupt"):
+        refused(a, (404, "not_found", None), "POST", "/v1/kernels/never-was" + verb, {})
+    refused(a, (404, "not_found", None), "DELETE", "/v1/kernels/never-was")
+    files = url + "/files"
+    for path, get, put, ls, rm in (("fifo", 400, 400, 400, None), ("loop", 400, 400, 400, None), ("locked", 400, 400, 403, 400),
+                                   ("locked/x", 403, 403, 403, 403), ("text/x", 400, 400, 400, 400), ("text/", 400, 400, 400, None)):
+        for method, tail, status, body in (("GET", "", get, None), ("PUT", "", put, b"x"), ("GET", "/list", ls, None), ("DELETE", "", rm, None)):
+            if status:
+                got, error, _ = ask(a, method, f"{files}{tail}?path=odd/{path}", body)
+                assert got == status and error["message"].endswith("."), (method, path, got, error)
 
 
 def paths(a, s):
@@ -286,9 +326,10 @@ def main():
         a.kill(ended)
         s = a.create(timeout_s=3600)["id"]
         a.execute(s, "kept = 41")
+        odd_things(a, s)
         before = lists(a, s, ended)
-        for case in (lambda: create(a), lambda: things(a, ended, x), lambda: inside(a, s), lambda: paths(a, s), lambda: owners(a),
-                     lambda: keys(a), lambda: methods(a, s), lambda: broken_transfers(a, s)):
+        for case in (lambda: create(a), lambda: things(a, ended, x), lambda: inside(a, s), lambda: sandboxes_own_ways(a, s),
+                     lambda: paths(a, s), lambda: owners(a), lambda: keys(a), lambda: methods(a, s), lambda: broken_transfers(a, s)):
             case()
             now = lists(a, s, ended)
             for path, what in now.items():
