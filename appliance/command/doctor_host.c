@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../version.h"
 #include "doctor.h"
 
 enum {
@@ -239,7 +240,8 @@ static void ask(struct command *c, struct finding *f)
 {
 	json_t *health = NULL;
 	struct reply reply;
-	const char *version, *message;
+	const char *status, *version, *message;
+	bool ready, other;
 
 	c->http.wait_s = APPLIANCE_WAIT_S;
 	if (http_json(&c->http, "GET", "/healthz", NULL, &health, &reply) < 0) {
@@ -248,14 +250,18 @@ static void ask(struct command *c, struct finding *f)
 		finding_follows(f, "make run starts one.");
 		return;
 	}
+	status = text_of(health, "status");
 	version = text_of(health, "version");
 	message = text_of(health, "message");
-	finding_set(f, json_is_true(json_object_get(health, "ready")) ? LEVEL_OK : LEVEL_WARNING,
-		    "%.100s: %.50s%s%.50s", c->http.where.url,
-		    text_of(health, "status") ? text_of(health, "status") : "no status",
-		    version ? ", version " : "", version ? version : "");
+	ready = json_is_true(json_object_get(health, "ready"));
+	other = !version || strcmp(version, CARREL_VERSION) != 0;
+	finding_set(f, ready && !other ? LEVEL_OK : LEVEL_WARNING, "%.100s: %.50s, version %.50s",
+		    c->http.where.url, status ? status : "no status", version ? version : "unknown");
 	if (message)
 		finding_follows(f, "%s", message);
+	else if (other)
+		finding_follows(f, "This command is of version %s: use the one that came with the appliance.",
+				CARREL_VERSION);
 	json_decref(health);
 }
 

@@ -19,6 +19,7 @@ struct access {
 	struct command *command;
 	const char *name, *expires;
 	long quota;
+	json_t *admin; /* NULL: as the appliance does by itself */
 };
 
 /* Options of all nouns; allowed: those of this one. argv[0] is the noun. */
@@ -27,6 +28,8 @@ static int take_options(struct access *a, int argc, char **argv, const char *all
 	static const struct option options[] = { { "quota", required_argument, NULL, 'q' },
 						 { "name", required_argument, NULL, 'n' },
 						 { "expires", required_argument, NULL, 'e' },
+						 { "admin", no_argument, NULL, 'a' },
+						 { "no-admin", no_argument, NULL, 'A' },
 						 { "json", no_argument, NULL, 'j' },
 						 { 0 } };
 	int opt, code = EXIT_OK;
@@ -40,6 +43,8 @@ static int take_options(struct access *a, int argc, char **argv, const char *all
 			a->name = optarg;
 		else if (opt == 'e')
 			a->expires = optarg;
+		else if (opt == 'a' || opt == 'A')
+			a->admin = json_boolean(opt == 'a');
 		else
 			code = number_option(a->command, "--quota", optarg, 0, QUOTA_MAX, &a->quota);
 	}
@@ -135,6 +140,8 @@ static int key_create(struct access *a, const char *owner)
 		code = misused(c, "the name is not UTF-8");
 	if (code == EXIT_OK && a->expires)
 		json_object_set_new(body, "expires_at", json_string(expires));
+	if (code == EXIT_OK && a->admin)
+		json_object_set_new(body, "admin", a->admin);
 	if (code == EXIT_OK && (!before || asprintf(&path, "%s/keys", before) < 0))
 		code = complain(EXIT_FAILED, "Out of memory.");
 	if (code == EXIT_OK)
@@ -278,7 +285,7 @@ static int run_key(struct command *c, int argc, char **argv)
 
 	if (!create && !rm && strcmp(noun, "ls") != 0)
 		return misused(c, "what? create, ls or rm");
-	code = take_options(&a, argc - 1, argv + 1, create ? "ne" : "");
+	code = take_options(&a, argc - 1, argv + 1, create ? "neaA" : "");
 	if (code != EXIT_OK)
 		return code;
 	argv += 1 + optind;
@@ -303,12 +310,15 @@ const struct verb verb_owner = {
 
 const struct verb verb_key = {
 	.name = "key",
-	.usage = "create OWNER [--name N] [--expires T] [--json] | ls OWNER [--json] | rm KEYID… [--json]",
+	.usage = "create OWNER [--name N] [--expires T] [--admin | --no-admin] [--json] | ls OWNER [--json] "
+		 "| rm KEYID… [--json]",
 	.help = "make a key for an owner, list them, or end one at once\n\n"
 		"create prints the key, this once, on stdout and its id on stderr. Both need an admin's "
 		"key.\n"
 		"  --name N      what it is for\n"
-		"  --expires T   a span (90m, 12h, 30d) or a time (2030-01-31T12:00:00Z); else never",
+		"  --expires T   a span (90m, 12h, 30d) or a time (2030-01-31T12:00:00Z); else never\n"
+		"  --admin       it may also make and list owners and keys, and read /metrics\n"
+		"  --no-admin    it may not; without either, keys of the first owner may",
 	.nouns = "create ls rm",
 	.run = run_key,
 };

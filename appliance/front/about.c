@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "../version.h"
 #include "handlers.h"
 #include "respond.h"
 
@@ -7,7 +8,8 @@ int about_health(struct request *r, struct fault *f)
 {
 	char why[256] = "";
 	bool ready = core_ready(r->core, why, sizeof(why));
-	json_t *body = json_pack("{s:s, s:b}", "status", ready ? "ok" : "starting", "ready", ready);
+	json_t *body = json_pack("{s:s, s:b, s:s}", "status", ready ? "ok" : "starting", "ready", ready,
+				 "version", CARREL_VERSION);
 
 	if (!body || (!ready && json_object_set_new(body, "message", json_string(why))))
 		return fault_no_memory(f);

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from fake_v1 import CARREL, KEY, PNG, carrel, settings, start, wait_for  # noqa: E402
+from fake_v1 import CARREL, KEY, PNG, TOP, carrel, settings, start, wait_for  # noqa: E402
 
 
 def box(fake):
@@ -73,14 +73,18 @@ def test_people(fake, d):
     assert abs(at - 2 * 86400) < 60 and fake.asked[-1][1] == "/v1/owners/own-1/keys", sent()
     carrel(fake, "key", "create", "own-1", "--expires", "2030-01-31T12:00:00Z")
     assert sent() == {"expires_at": "2030-01-31T12:00:00Z"}
+    for option, admin in (("--admin", True), ("--no-admin", False)):
+        carrel(fake, "key", "create", "own-1", option)
+        assert sent() == {"admin": admin}
     assert json.loads(carrel(fake, "key", "create", "own-1", "--json")[0])["key"] == KEY
+    assert sent() == {}
     out, err = carrel(fake, "key", "rm", "key-7", "key-1", code=1)
     assert out == b"key-1\n" and "no such key" in err
     assert b"first" in carrel(fake, "owner", "ls")[0] and b"own-1" in carrel(fake, "key", "ls", "own-1")[0]
     for words in (["owner"], ["owner", "rm", "x"], ["owner", "create"], ["owner", "create", "x", "--quota", "many"],
                   ["owner", "create", "x", "--expires", "1d"], ["key", "create"], ["key", "rm"], ["key", "ls"],
                   ["key", "create", "own-1", "--expires", "soon"], ["key", "create", "own-1", "--expires", "99999999d"],
-                  ["key", "create", "own-1", "--expires", "3w"]):
+                  ["key", "create", "own-1", "--expires", "3w"], ["key", "rm", "--admin", "key-1"], ["owner", "create", "x", "--admin"]):
         out, err = carrel(fake, *words, code=2)
         assert err.startswith("carrel ") and out == b"", words
     out, err = carrel(fake, "template", "ls")
@@ -155,6 +159,17 @@ def test_doctor(fake, d):
     assert re.search(r"^ok +appliance +none answers$", out.decode(), re.M), out
     assert os.listdir(bare) == []
     carrel(fake, "doctor", "x", code=2)
+    with open(os.path.join(TOP, "appliance", "version.h"), encoding="ascii") as f:
+        mine = re.search(r'CARREL_VERSION "(.+)"', f.read())[1]
+    for health, level, says in (({"status": "ok", "ready": True, "version": mine}, "ok", ""),
+                                ({"status": "ok", "ready": True, "version": "0.0.1"}, "warning", f"This command is of version {mine}"),
+                                ({"status": "ok", "ready": True}, "warning", f"This command is of version {mine}"),
+                                ({"status": "starting", "ready": False, "version": mine, "message": "It boots."}, "warning", "It boots.")):
+        fake.health = health
+        done = subprocess.run([CARREL, "doctor", "--json"], cwd=d, capture_output=True, timeout=60, env=settings(fake))
+        [check] = [c for c in json.loads(done.stdout)["checks"] if c["name"] == "appliance"]
+        assert check["level"] == level and check["follows"].startswith(says), check
+        assert health["status"] in check["found"] and health.get("version", "unknown") in check["found"], check
 
 
 start((test_logs, test_follow, test_people, test_life, test_shell, test_doctor))

@@ -44,6 +44,7 @@ class Fake(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.sandboxes, self.files, self.asked, self.made = {}, {}, [], 0
+        self.health = {}
         self.interrupted, self.ended, self.streams = threading.Event(), [], 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -100,6 +101,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         parts = url.path.strip("/").split("/")
         s.asked.append((self.command, self.path, body))
+        if url.path == "/healthz":
+            return self.answer(200, s.health)
         if self.headers.get("Authorization") != "Bearer " + KEY:
             return self.refuse(401, "unauthorized", "This key opens nothing.")
         if parts[:2] == ["v1", "executions"]:
