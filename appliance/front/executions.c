@@ -56,15 +56,11 @@ int executions_list(struct request *r, struct fault *f)
 {
 	const char *cursor;
 	unsigned limit;
-	json_t *list, *sandbox;
+	json_t *list;
 	int err = list_window(r, &limit, &cursor, f);
 
 	if (err)
 		return err;
-	err = store_sandbox_get(r->store, r->owner, r->id, &sandbox);
-	if (err)
-		return store_fault(f, err, "sandbox");
-	json_decref(sandbox);
 	err = store_execution_list(r->store, r->owner, r->id, limit, cursor, &list);
 	return err ? store_fault(f, err, "sandbox") : respond_json(r, 200, list, f);
 }

@@ -59,33 +59,18 @@ static int owner_complete(struct store *s, json_t *row, size_t *cost)
 int store_owner_get(struct store *s, const char *id, json_t **ret)
 {
 	static const char sql[] = "SELECT " OWNER_COLUMNS " FROM owners WHERE id = ?";
-	struct query q;
-	int err = query_begin(&q, s, sql);
+	int err = query_get(s, sql, id, NULL, ret);
 
-	if (err)
-		return err;
-	query_text(&q, id);
-	err = query_one(&q, ret);
-	query_end(&q);
 	return err ? err : owner_complete(s, *ret, NULL);
 }
 
 int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t **ret)
 {
-	static const char sql[] = "SELECT " OWNER_COLUMNS " FROM owners WHERE rowid < ? ORDER BY rowid DESC";
-	struct page p = { .limit = limit_clamp(limit) };
+	static const char sql[] = "SELECT " OWNER_COLUMNS " FROM owners WHERE rowid < ?1 ORDER BY rowid DESC";
 	struct query q;
-	int64_t before;
-	int err = cursor_parse(cursor, &before);
+	int err = page_begin(&q, s, sql, cursor);
 
-	if (!err)
-		err = query_begin(&q, s, sql);
-	if (err)
-		return err;
-	query_int(&q, before);
-	err = page_list(&q, &p, "owners", OWNER_SEQ, owner_complete, ret);
-	query_end(&q);
-	return err;
+	return err ? err : page_end(&q, limit, "owners", OWNER_SEQ, owner_complete, ret);
 }
 
 int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret)
@@ -110,46 +95,24 @@ int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsign
 int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret)
 {
 	static const char sql[] =
-		"SELECT " KEY_COLUMNS " FROM keys WHERE owner_id = ?1 AND rowid < ?2 ORDER BY rowid DESC";
-	struct page p = { .limit = limit_clamp(limit) };
+		"SELECT " KEY_COLUMNS " FROM keys WHERE rowid < ?1 AND owner_id = ?2 ORDER BY rowid DESC";
 	struct query q;
-	int64_t before;
-	int err = cursor_parse(cursor, &before);
+	int err = page_begin(&q, s, sql, cursor);
 
-	if (!err)
-		err = query_begin(&q, s, sql);
 	if (err)
 		return err;
 	query_text(&q, owner_id);
-	query_int(&q, before);
-	err = page_list(&q, &p, "keys", KEY_SEQ, NULL, ret);
-	query_end(&q);
-	return err;
-}
-
-static int key_exists(struct store *s, const char *id)
-{
-	static const char sql[] = "SELECT 1 FROM keys WHERE id = ?";
-	struct query q;
-	int got = query_begin(&q, s, sql);
-
-	if (got)
-		return got;
-	query_text(&q, id);
-	got = query_step(&q);
-	query_end(&q);
-	if (got == 1)
-		return 0;
-	return got == 0 ? -ENOENT : got;
+	return page_end(&q, limit, "keys", KEY_SEQ, NULL, ret);
 }
 
 int store_key_revoke(struct store *s, const char *by, const char *id, struct fault *f)
 {
+	static const char exists[] = "SELECT 1 FROM keys WHERE id = ?";
 	static const char sql[] = "UPDATE keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL";
 	struct store_txn *t;
 	struct step *step;
 	json_t *detail;
-	int err = key_exists(s, id);
+	int err = query_exists(s, exists, id, NULL);
 
 	if (err == -ENOENT)
 		return fault_set(f, ENOENT, 404, "not_found", "There is no such key.");

@@ -4,7 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int cursor_parse(const char *cursor, int64_t *ret)
+enum { PAGE_DEFAULT = 100 }; /* reference v1 */
+
+struct page {
+	json_t *rows;
+	unsigned limit;
+	size_t cost;  /* bytes of outputs so far */
+	int64_t last; /* number of the last row taken */
+	bool more;
+};
+
+static int cursor_parse(const char *cursor, int64_t *ret)
 {
 	char *end;
 	long long number;
@@ -57,8 +67,20 @@ static int page_fill(struct query *q, struct page *p, int seq_column,
 	return got;
 }
 
-int page_list(struct query *q, struct page *p, const char *name, int seq_column,
-	      int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
+int page_begin(struct query *q, struct store *s, const char *sql, const char *cursor)
+{
+	int64_t before;
+	int err = cursor_parse(cursor, &before);
+
+	if (!err)
+		err = query_begin(q, s, sql);
+	if (!err)
+		query_int(q, before);
+	return err;
+}
+
+static int page_list(struct query *q, struct page *p, const char *name, int seq_column,
+		     int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
 {
 	json_t *list;
 	int err;
@@ -76,9 +98,19 @@ int page_list(struct query *q, struct page *p, const char *name, int seq_column,
 	return 0;
 }
 
-unsigned limit_clamp(unsigned limit)
+static unsigned limit_clamp(unsigned limit)
 {
 	if (limit == 0)
-		return 100;
+		return PAGE_DEFAULT;
 	return limit < STORE_LIST_MAX ? limit : STORE_LIST_MAX;
+}
+
+int page_end(struct query *q, unsigned limit, const char *name, int seq_column,
+	     int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret)
+{
+	struct page p = { .limit = limit_clamp(limit) };
+	int err = page_list(q, &p, name, seq_column, complete, ret);
+
+	query_end(q);
+	return err;
 }

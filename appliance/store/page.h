@@ -4,19 +4,12 @@
 
 #include "reader.h"
 
-struct page {
-	json_t *rows;
-	unsigned limit;
-	size_t cost;  /* bytes of outputs so far */
-	int64_t last; /* number of the last row taken */
-	bool more;
-};
-
-/* Entries before this number come next; -EINVAL for what no page gave. */
-int cursor_parse(const char *cursor, int64_t *ret);
-unsigned limit_clamp(unsigned limit);
-/* {"NAME":[...],"next":...} of the query's rows, until p->limit. complete, if any, adds to each row. */
-int page_list(struct query *q, struct page *p, const char *name, int seq_column,
-	      int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret);
+/* A list's query, from the cursor on: that is bound as ?1, an entry's number below which it goes on.
+ * -EINVAL for a cursor that no page gave. */
+int page_begin(struct query *q, struct store *s, const char *sql, const char *cursor);
+/* {"NAME":[...],"next":...} of the query's rows, and the query's end. limit 0: the default. complete, if any,
+ * adds to each row and counts its bytes in *cost. */
+int page_end(struct query *q, unsigned limit, const char *name, int seq_column,
+	     int (*complete)(struct store *s, json_t *row, size_t *cost), json_t **ret);
 
 #endif

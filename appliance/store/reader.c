@@ -168,3 +168,40 @@ int query_one(struct query *q, json_t **ret)
 		return query_row(q, ret);
 	return got == 0 ? -ENOENT : got;
 }
+
+static int query_ask(struct query *q, struct store *s, const char *sql, const char *a, const char *b)
+{
+	int err = query_begin(q, s, sql);
+
+	if (err)
+		return err;
+	query_text(q, a);
+	query_text(q, b);
+	return 0;
+}
+
+int query_get(struct store *s, const char *sql, const char *a, const char *b, json_t **ret)
+{
+	struct query q;
+	int err = query_ask(&q, s, sql, a, b);
+
+	if (err)
+		return err;
+	err = query_one(&q, ret);
+	query_end(&q);
+	return err;
+}
+
+int query_exists(struct store *s, const char *sql, const char *a, const char *b)
+{
+	struct query q;
+	int got = query_ask(&q, s, sql, a, b);
+
+	if (got)
+		return got;
+	got = query_step(&q);
+	query_end(&q);
+	if (got == 1)
+		return 0;
+	return got == 0 ? -ENOENT : got;
+}

@@ -34,6 +34,10 @@ int query_row(struct query *q, json_t **ret);
 /* The first row alone; -ENOENT: there is none. */
 int query_one(struct query *q, json_t **ret);
 void query_end(struct query *q);
+/* A whole question with one or two texts as parameters (b NULL binds NULL): its first row, or whether there
+ * is one. */
+int query_get(struct store *s, const char *sql, const char *a, const char *b, json_t **ret);
+int query_exists(struct store *s, const char *sql, const char *a, const char *b);
 /* Text that may hold foreign bytes; what is not UTF-8 becomes U+FFFD. */
 json_t *json_from_text(const char *text, size_t len);
 

@@ -23,16 +23,8 @@ int store_sandbox_get(struct store *s, const char *owner_id, const char *id, jso
 {
 	static const char sql[] = "SELECT " SANDBOX_COLUMNS " FROM sandboxes"
 				  " WHERE id = ?1 AND (?2 IS NULL OR owner_id = ?2)";
-	struct query q;
-	int err = query_begin(&q, s, sql);
 
-	if (err)
-		return err;
-	query_text(&q, id);
-	query_text(&q, owner_id);
-	err = query_one(&q, ret);
-	query_end(&q);
-	return err;
+	return query_get(s, sql, id, owner_id, ret);
 }
 
 int store_sandbox_list(struct store *s, const char *owner_id, const char *state, const char *template_name,
@@ -42,23 +34,15 @@ int store_sandbox_list(struct store *s, const char *owner_id, const char *state,
 				  " AND (?2 IS NULL OR owner_id = ?2)"
 				  " AND instr(',' || ?3 || ',', ',' || state || ',') > 0"
 				  " AND (?4 IS NULL OR template = ?4) ORDER BY seq DESC";
-	struct page p = { .limit = limit_clamp(limit) };
 	struct query q;
-	int64_t before;
-	int err = cursor_parse(cursor, &before);
+	int err = page_begin(&q, s, sql, cursor);
 
 	if (err)
 		return err;
-	err = query_begin(&q, s, sql);
-	if (err)
-		return err;
-	query_int(&q, before);
 	query_text(&q, owner_id);
 	query_text(&q, state && *state ? state : "running,creating,paused");
 	query_text(&q, template_name && *template_name ? template_name : NULL);
-	err = page_list(&q, &p, "sandboxes", SANDBOX_SEQ, NULL, ret);
-	query_end(&q);
-	return err;
+	return page_end(&q, limit, "sandboxes", SANDBOX_SEQ, NULL, ret);
 }
 
 /* Adds the row's outputs; cost counts their bytes, and past the bound data is left out. */
@@ -111,17 +95,10 @@ int store_execution_get(struct store *s, const char *owner_id, const char *id, j
 	static const char sql[] = "SELECT " EXECUTION_COLUMNS " FROM executions e"
 				  " JOIN sandboxes b ON b.id = e.sandbox_id"
 				  " WHERE e.id = ?1 AND (?2 IS NULL OR b.owner_id = ?2)";
-	struct query q;
 	json_t *row;
 	size_t cost = 0;
-	int err = query_begin(&q, s, sql);
+	int err = query_get(s, sql, id, owner_id, &row);
 
-	if (err)
-		return err;
-	query_text(&q, id);
-	query_text(&q, owner_id);
-	err = query_one(&q, &row);
-	query_end(&q);
 	if (err)
 		return err;
 	err = add_outputs(s, row, &cost);
@@ -132,44 +109,22 @@ int store_execution_get(struct store *s, const char *owner_id, const char *id, j
 	return err;
 }
 
-static int sandbox_exists(struct store *s, const char *owner_id, const char *id)
-{
-	static const char sql[] = "SELECT 1 FROM sandboxes WHERE id = ?1 AND (?2 IS NULL OR owner_id = ?2)";
-	struct query q;
-	int got = query_begin(&q, s, sql);
-
-	if (got)
-		return got;
-	query_text(&q, id);
-	query_text(&q, owner_id);
-	got = query_step(&q);
-	query_end(&q);
-	if (got == 1)
-		return 0;
-	return got == 0 ? -ENOENT : got;
-}
-
 int store_execution_list(struct store *s, const char *owner_id, const char *sandbox_id, unsigned limit,
 			 const char *cursor, json_t **ret)
 {
+	static const char exists[] =
+		"SELECT 1 FROM sandboxes WHERE id = ?1 AND (?2 IS NULL OR owner_id = ?2)";
 	static const char sql[] = "SELECT " EXECUTION_COLUMNS " FROM executions e"
-				  " WHERE e.sandbox_id = ?1 AND e.seq < ?2 ORDER BY e.seq DESC";
-	struct page p = { .limit = limit_clamp(limit) };
+				  " WHERE e.seq < ?1 AND e.sandbox_id = ?2 ORDER BY e.seq DESC";
 	struct query q;
-	int64_t before;
-	int err = cursor_parse(cursor, &before);
+	int err = query_exists(s, exists, sandbox_id, owner_id);
 
 	if (!err)
-		err = sandbox_exists(s, owner_id, sandbox_id);
-	if (!err)
-		err = query_begin(&q, s, sql);
+		err = page_begin(&q, s, sql, cursor);
 	if (err)
 		return err;
 	query_text(&q, sandbox_id);
-	query_int(&q, before);
-	err = page_list(&q, &p, "executions", EXECUTION_SEQ, add_outputs, ret);
-	query_end(&q);
-	return err;
+	return page_end(&q, limit, "executions", EXECUTION_SEQ, add_outputs, ret);
 }
 
 unsigned store_running_count(struct store *s, const char *owner_id)
