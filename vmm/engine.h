@@ -1,16 +1,56 @@
 /* What the appliance asks of an engine (kvm, tcg, jail): one ops struct.
  *
  * All calls come from the hub's loop thread and return at once; the outcome
- * arrives through struct vm_ops on the same thread. Rules every engine keeps:
+ * arrives through struct vm_ops on the same thread. Rules every engine keeps;
+ * tests/integration/engine_conformance.py holds an engine to them:
+ *
+ * Beginning and end
  *   - start() either returns an error and calls nothing, or ends in exactly one
- *     of started() or ended(). After started() exactly one ended() follows.
- *   - stop() works from every state and may be repeated; ended() follows within
- *     seconds. ended() is the last call; vm_free() is legal from then on.
+ *     of started() or ended(). After started() exactly one ended() follows. A
+ *     file that does not fit (of another size, cut off, of another snapshot or
+ *     moment, of another version) ends in ended() with a sentence that says so,
+ *     never in a machine that runs.
  *   - started() means: the machine runs and agent_path can be connected.
+ *   - stop() works from every state, during every task, and may be repeated: the
+ *     first reason holds. A task under way is over with a done() before ended(), -ECANCELED
+ *     unless it was done; ended() follows within seconds, is the last call, and vm_free()
+ *     is legal from then on.
+ *   - set_deadline() works from every state up to ended(). A deadline ends a
+ *     machine whatever it is doing, paused ones too, with every other part of
+ *     Carrel down.
+ *   - adopt() takes a machine that outlived a restart of carreld: started(), or
+ *     ended() with the reason it ended for. It is as it was: running, paused or
+ *     saved; resume() is right for all three, and harmless for a running one.
+ *
+ * Pause, resume, save
+ *   - one task at a time: a second one is refused with -EBUSY and changes
+ *     nothing. A task that was accepted ends in exactly one done(), and an
+ *     error there leaves the machine as it was before, or paused.
+ *   - pause() of a paused and resume() of a running machine succeed.
+ *   - save() asks for a paused machine, once: after it, failed or not, resume()
+ *     or stop() come next (-EINVAL otherwise). Its machine lives on: resume() continues
+ *     it, which together with start(VM_RESUME) of the files is a fork.
+ *   - from pause() on until resume() or the end, who has the link neither
+ *     reads, writes, opens nor closes it: a stopped machine's memory still
+ *     changes with its link, and would not fit its state. What was on its way
+ *     when pause() was called does no harm; a resumed machine may have lost it.
+ *   - save() writes the device state into state_fd and, unless it is a
+ *     template, every page that differs privately from the snapshot's memory
+ *     file into pages_fd (vmm/pages.h; both are emptied first). The two and a
+ *     copy of the scratch disk taken before resume() or after stop() are one set. It
+ *     is complete with respect to the snapshot, however often the machine was
+ *     saved and resumed before. Durability (fsync, rename) is the caller's.
+ *   - start(VM_RESUME) takes that set. It checks the set's sums but that of the
+ *     pages' data, which would read them all: pages_verify() of vmm/host/pages.h.
+ *     pages_fd may be closed, replaced or removed while the machine runs, but
+ *     its bytes must stay as they are: it may still be mapped.
+ *   - an engine that cannot save answers -ENOTSUP; a VM_BOOT machine, whose
+ *     memory is no snapshot's, -EINVAL.
+ *
+ * Besides
  *   - an engine knows nothing of HTTP, SQLite or Jupyter, and reads no byte of
  *     the link.
- *   - descriptors in vm_config stay the caller's; they are duplicated.
- *   - adopt() takes a machine that outlived a restart of carreld.
+ *   - descriptors stay the caller's; they are duplicated.
  */
 #ifndef CARREL_ENGINE_H
 #define CARREL_ENGINE_H
@@ -31,13 +71,19 @@ struct vm_class {
 	unsigned disk_mb;
 };
 
-enum vm_mode { VM_BOOT = SPAWN_BOOT, VM_TEMPLATE = SPAWN_TEMPLATE, VM_CLONE = SPAWN_CLONE };
+enum vm_mode {
+	VM_BOOT = SPAWN_BOOT,
+	VM_TEMPLATE = SPAWN_TEMPLATE,
+	VM_CLONE = SPAWN_CLONE,
+	VM_RESUME = SPAWN_RESUME, /* a clone with the pages, state and disk of one that was saved */
+};
 
 struct vm_config {
 	const char *id; /* [a-z0-9-], below SPAWN_ID_MAX */
 	enum vm_mode mode;
 	struct vm_class cls;
-	int ram_fd, state_fd, rootfs_fd, scratch_fd, kernel_fd, initrd_fd; /* -1: not used by the mode */
+	/* -1: not used by the mode. ram_fd: the template's, also of a resumed machine. */
+	int ram_fd, state_fd, pages_fd, rootfs_fd, scratch_fd, kernel_fd, initrd_fd;
 	unsigned cpu_milli;              /* host CPU quota without the engine's own share */
 	uint64_t deadline_boottime_ns;   /* 0: none */
 };
@@ -62,8 +108,9 @@ struct engine_ops {
 	/* Stop the vCPUs; run them again. done() follows. */
 	int (*pause)(struct vm *vm);
 	int (*resume)(struct vm *vm);
-	/* VM_TEMPLATE, paused: write device state into state_fd; RAM is in ram_fd already. done() follows. */
-	int (*save)(struct vm *vm);
+	/* Of a paused machine; pages_fd -1 for a VM_TEMPLATE, whose memory is in ram_fd
+	 * already. Both open for reading and writing. done() follows. */
+	int (*save)(struct vm *vm, int state_fd, int pages_fd);
 	int (*stop)(struct vm *vm, const char *reason);
 	int (*set_deadline)(struct vm *vm, uint64_t boottime_ns);
 	void (*free)(struct vm *vm);

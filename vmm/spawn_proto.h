@@ -12,6 +12,7 @@
 #define CARREL_SPAWN_PROTO_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -30,31 +31,45 @@ enum spawn_verb {
 	SPAWN_STAT,      /* is it there, what does it use, why did it end */
 	SPAWN_DEADLINE,  /* set the keeper's hard deadline */
 	SPAWN_FORGET,    /* an ended sandbox: remove its runtime directory and cgroup */
+	SPAWN_PAGES,     /* write a stopped clone's private pages (vmm/pages.h) into SPAWN_FD_PAGES,
+			  * which is emptied first, with the sum of SPAWN_FD_STATE, saved just before */
 	SPAWN_EVENT_ENDED = 128,
 };
 
 enum spawn_engine { SPAWN_ENGINE_TCG = 1, SPAWN_ENGINE_QEMU_KVM, SPAWN_ENGINE_KVM, SPAWN_ENGINE_JAIL };
 
-/* Descriptors of SPAWN_START, in this order; those the mode does not need are
- * left out of fds_mask (bit = 1 << enum). */
+/* Descriptors of SPAWN_START and SPAWN_PAGES, in this order; those the mode does
+ * not need are left out of fds_mask (bit = 1 << enum). */
 enum spawn_fd {
-	SPAWN_FD_RAM,     /* guest memory file; clone: opened read-only, mapped private; template: read-write, shared */
-	SPAWN_FD_STATE,   /* device state; clone: read. A template's goes to QEMU over its monitor instead */
+	SPAWN_FD_RAM,     /* guest memory file; clone, resume: read-only, mapped private; template: read-write, shared */
+	SPAWN_FD_STATE,   /* device state; clone, resume, SPAWN_PAGES: read. A save's goes over QEMU's monitor */
 	SPAWN_FD_ROOTFS,  /* read-only base image */
 	SPAWN_FD_SCRATCH, /* this sandbox's writable disk, read-write */
 	SPAWN_FD_KERNEL,  /* vmlinux */
 	SPAWN_FD_INITRD,
+	SPAWN_FD_PAGES, /* private pages; resume: read; SPAWN_PAGES: read-write, not for appending */
 	SPAWN_FD_COUNT,
 };
 
-enum spawn_mode { SPAWN_BOOT = 1, SPAWN_TEMPLATE, SPAWN_CLONE };
+enum spawn_mode {
+	SPAWN_BOOT = 1,
+	SPAWN_TEMPLATE,
+	SPAWN_CLONE,
+	SPAWN_RESUME, /* a clone with the private pages and the device state of one that was saved */
+};
+
+/* Its memory is the snapshot's, copied on write; it goes on instead of booting. */
+static inline bool spawn_mode_clones(uint32_t mode)
+{
+	return mode == SPAWN_CLONE || mode == SPAWN_RESUME;
+}
 
 struct spawn_request {
 	uint32_t version;
 	uint32_t verb;
 	uint64_t serial;
 	char id[SPAWN_ID_MAX];
-	/* SPAWN_START */
+	/* SPAWN_START; SPAWN_PAGES: fds_mask only */
 	uint32_t engine;
 	uint32_t mode;
 	uint32_t fds_mask;

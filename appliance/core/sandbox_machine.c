@@ -151,6 +151,7 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 		.cls = sb->cls,
 		.ram_fd = t ? t->snapshot.ram_fd : -1,
 		.state_fd = t ? t->snapshot.state_fd : -1,
+		.pages_fd = -1,
 		.rootfs_fd = image->rootfs_fd,
 		.scratch_fd = scratch_fd,
 		.kernel_fd = t ? -1 : image->kernel_fd,

@@ -204,10 +204,12 @@ static void on_vm_ended(struct vm *vm, const char *reason, const char *message, 
 	}
 }
 
-static void vm_step(struct template_build *b, enum build_step step, int (*verb)(struct vm *vm))
+static void vm_step(struct template_build *b, enum build_step step)
 {
+	const struct engine_ops *ops = engine_ops_of(b->core->engine);
+
 	build_step(b, step);
-	if (verb(b->vm) < 0)
+	if ((step == STEP_PAUSE ? ops->pause(b->vm) : ops->save(b->vm, b->snapshot.state_fd, -1)) < 0)
 		build_fail(b, "The engine refused to pause or save the template's machine.");
 }
 
@@ -221,7 +223,7 @@ static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
 	if (err < 0) {
 		build_fail(b, message ? message : "The template's machine could not be saved.");
 	} else if (b->step == STEP_PAUSE) {
-		vm_step(b, STEP_SAVE, ops->save);
+		vm_step(b, STEP_SAVE);
 	} else if (b->step == STEP_SAVE) {
 		build_step(b, STEP_STOP);
 		ops->stop(vm, REASON_ASKED);
@@ -242,7 +244,7 @@ static void on_frozen(int err, int status, json_t *reply, void *arg)
 		build_fail(b, f.message);
 		return;
 	}
-	vm_step(b, STEP_PAUSE, engine_ops_of(b->core->engine)->pause);
+	vm_step(b, STEP_PAUSE);
 }
 
 static void build_freeze(struct template_build *b)
@@ -408,7 +410,8 @@ static void build_boot(struct template_build *b)
 				    .mode = VM_TEMPLATE,
 				    .cls = b->snapshot.cls,
 				    .ram_fd = b->snapshot.ram_fd,
-				    .state_fd = b->snapshot.state_fd,
+				    .state_fd = -1,
+				    .pages_fd = -1,
 				    .rootfs_fd = image->rootfs_fd,
 				    .scratch_fd = b->snapshot.scratch_fd,
 				    .kernel_fd = image->kernel_fd,

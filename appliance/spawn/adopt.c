@@ -73,7 +73,9 @@ static int adopt_one(struct spawn *s, const char *id, int dir)
 	snprintf(b->id, sizeof(b->id), "%s", id);
 	b->slot = record.slot;
 	b->cgroup = record.cgroup;
-	b->keeper.fd = b->exit.fd = -1;
+	b->ram_dev = (dev_t)record.ram_dev;
+	b->ram_ino = (ino_t)record.ram_ino;
+	b->keeper.fd = b->exit.fd = b->copy.fd = -1;
 	s->sandboxes[b->slot] = b;
 	err = keeper_connect(dir, &fd, &pidfd);
 	if (err) {

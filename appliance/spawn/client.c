@@ -71,8 +71,12 @@ static int request_run(struct spawn *s, struct client *c, const struct spawn_req
 		return sandbox_stop(s, b, request->reason);
 	case SPAWN_FREEZE:
 	case SPAWN_THAW:
-		return b->state == SANDBOX_ENDED ? -ESRCH
-						 : cgroup_freeze(&b->cgroup, request->verb == SPAWN_FREEZE);
+		/* A copy of its memory freezes and thaws it, too. */
+		if (b->state == SANDBOX_ENDED || b->copy.fd >= 0)
+			return b->state == SANDBOX_ENDED ? -ESRCH : -EBUSY;
+		return cgroup_freeze(&b->cgroup, request->verb == SPAWN_FREEZE);
+	case SPAWN_PAGES:
+		return pages_start(s, b, fds, &asker, reply->message);
 	case SPAWN_STAT:
 		stat_fill(b, reply);
 		return 0;
@@ -86,9 +90,10 @@ static int request_run(struct spawn *s, struct client *c, const struct spawn_req
 /* The descriptors in the order of enum spawn_fd, by the mask. */
 static void files_by_number(const struct spawn_request *request, const int *received, int *ret_fds)
 {
+	const bool takes = request->verb == SPAWN_START || request->verb == SPAWN_PAGES;
+
 	for (int i = 0, n = 0; i < SPAWN_FD_COUNT; i++)
-		ret_fds[i] =
-			request->verb == SPAWN_START && (request->fds_mask & (1u << i)) ? received[n++] : -1;
+		ret_fds[i] = takes && (request->fds_mask & (1u << i)) ? received[n++] : -1;
 }
 
 static void request_handle(struct spawn *s, struct client *c, const struct spawn_request *request, size_t n,

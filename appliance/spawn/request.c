@@ -12,9 +12,10 @@
 #define BIT(fd) (1u << (fd))
 
 static const char *const fd_names[SPAWN_FD_COUNT] = {
-	[SPAWN_FD_RAM] = "guest memory",  [SPAWN_FD_STATE] = "device state",
-	[SPAWN_FD_ROOTFS] = "root image", [SPAWN_FD_SCRATCH] = "scratch disk",
-	[SPAWN_FD_KERNEL] = "kernel",     [SPAWN_FD_INITRD] = "initrd",
+	[SPAWN_FD_RAM] = "guest memory",   [SPAWN_FD_STATE] = "device state",
+	[SPAWN_FD_ROOTFS] = "root image",  [SPAWN_FD_SCRATCH] = "scratch disk",
+	[SPAWN_FD_KERNEL] = "kernel",      [SPAWN_FD_INITRD] = "initrd",
+	[SPAWN_FD_PAGES] = "saved memory",
 };
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *ret_message, int err, const char *fmt, ...)
@@ -48,21 +49,26 @@ static bool reason_valid(const char *reason)
 	return true;
 }
 
-static unsigned files_needed(uint32_t mode)
+static unsigned files_needed(const struct spawn_request *r)
 {
+	const uint32_t mode = r->mode;
 	const unsigned disks = BIT(SPAWN_FD_ROOTFS) | BIT(SPAWN_FD_SCRATCH);
 	const unsigned boot = BIT(SPAWN_FD_KERNEL) | BIT(SPAWN_FD_INITRD);
 
+	if (r->verb == SPAWN_PAGES)
+		return BIT(SPAWN_FD_STATE) | BIT(SPAWN_FD_PAGES);
 	if (mode == SPAWN_BOOT)
 		return disks | boot;
 	if (mode == SPAWN_TEMPLATE)
 		return disks | boot | BIT(SPAWN_FD_RAM);
+	if (mode == SPAWN_RESUME)
+		return disks | BIT(SPAWN_FD_RAM) | BIT(SPAWN_FD_STATE) | BIT(SPAWN_FD_PAGES);
 	return disks | BIT(SPAWN_FD_RAM) | BIT(SPAWN_FD_STATE);
 }
 
 static int check_files_mask(const struct spawn_request *r, unsigned nfds, char *ret_message)
 {
-	unsigned missing = files_needed(r->mode) & ~r->fds_mask;
+	unsigned missing = files_needed(r) & ~r->fds_mask;
 
 	if (r->fds_mask >= BIT(SPAWN_FD_COUNT))
 		return refuse(ret_message, -EINVAL, "fds_mask names descriptors that do not exist.");
@@ -78,7 +84,7 @@ static int check_start(const struct spawn_request *r, unsigned nfds, char *ret_m
 {
 	if (r->engine != SPAWN_ENGINE_TCG && r->engine != SPAWN_ENGINE_QEMU_KVM)
 		return refuse(ret_message, -EOPNOTSUPP, "carrel-spawn has no engine %u.", r->engine);
-	if (r->mode < SPAWN_BOOT || r->mode > SPAWN_CLONE)
+	if (r->mode < SPAWN_BOOT || r->mode > SPAWN_RESUME)
 		return refuse(ret_message, -EINVAL, "There is no start mode %u.", r->mode);
 	if (r->memory_mb < JAIL_MEMORY_MB_MIN || r->memory_mb > JAIL_MEMORY_MB_MAX)
 		return refuse(ret_message, -EINVAL, "memory_mb must be between %d and %d.",
@@ -102,26 +108,30 @@ int request_check(const struct spawn_request *r, size_t n, unsigned nfds, char *
 	if (n != sizeof(*r) || r->version != SPAWN_VERSION)
 		return refuse(ret_message, -EPROTO, "carrel-spawn speaks version %d of its protocol.",
 			      SPAWN_VERSION);
-	if (r->verb < SPAWN_START || r->verb > SPAWN_FORGET)
+	if (r->verb < SPAWN_START || r->verb > SPAWN_PAGES)
 		return refuse(ret_message, -EOPNOTSUPP, "carrel-spawn has no verb %u.", r->verb);
 	if (!request_id_valid(r->id, sizeof(r->id)))
 		return refuse(ret_message, -EINVAL, "A sandbox id consists of 1 to %d of a-z, 0-9 and '-'.",
 			      SPAWN_ID_MAX - 1);
 	if (r->verb == SPAWN_START)
 		return check_start(r, nfds, ret_message);
+	if (r->verb == SPAWN_PAGES)
+		return check_files_mask(r, nfds, ret_message);
 	if (nfds != 0)
-		return refuse(ret_message, -EINVAL, "Only a start takes descriptors.");
+		return refuse(ret_message, -EINVAL, "This verb takes no descriptors.");
 	if (r->verb == SPAWN_STOP && !reason_valid(r->reason))
 		return refuse(ret_message, -EINVAL, "A stop needs a reason of 1 to %d printable characters.",
 			      SPAWN_REASON_MAX - 1);
 	return 0;
 }
 
-static bool writable_file(uint32_t mode, int which)
+static bool writable_file(const struct spawn_request *r, int which)
 {
+	if (r->verb == SPAWN_PAGES)
+		return which == SPAWN_FD_PAGES;
 	if (which == SPAWN_FD_SCRATCH)
 		return true;
-	return mode != SPAWN_CLONE && which == SPAWN_FD_RAM;
+	return !spawn_mode_clones(r->mode) && which == SPAWN_FD_RAM;
 }
 
 static int check_file(const struct spawn_request *r, int which, int fd, char *ret_message)
@@ -131,12 +141,16 @@ static int check_file(const struct spawn_request *r, int which, int fd, char *re
 
 	if (flags < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (flags & O_PATH))
 		return refuse(ret_message, -EINVAL, "The %s is not an open regular file.", fd_names[which]);
-	if (writable_file(r->mode, which) && (flags & O_ACCMODE) != O_RDWR)
+	if (writable_file(r, which) && (flags & O_ACCMODE) != O_RDWR)
 		return refuse(ret_message, -EINVAL, "The %s must be open for reading and writing.",
+			      fd_names[which]);
+	if (which == SPAWN_FD_PAGES && (flags & O_APPEND))
+		return refuse(ret_message, -EINVAL, "The %s must not be open for appending.",
 			      fd_names[which]);
 	if ((flags & O_ACCMODE) == O_WRONLY)
 		return refuse(ret_message, -EINVAL, "The %s must be open for reading.", fd_names[which]);
-	if (which == SPAWN_FD_RAM && (uint64_t)st.st_size != (uint64_t)r->memory_mb << 20)
+	if (r->verb == SPAWN_START && which == SPAWN_FD_RAM &&
+	    (uint64_t)st.st_size != (uint64_t)r->memory_mb << 20)
 		return refuse(ret_message, -EINVAL, "The guest memory file is not %u MiB long.",
 			      r->memory_mb);
 	return 0;

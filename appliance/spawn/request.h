@@ -12,8 +12,8 @@
  * errno and a sentence in ret_message (SPAWN_MESSAGE_MAX bytes). */
 int request_check(const struct spawn_request *request, size_t n, unsigned nfds, char *ret_message);
 
-/* The descriptors of SPAWN_START, fds[enum spawn_fd] or -1: regular files,
- * opened with the rights the mode needs, guest memory of the right size. */
+/* The descriptors of SPAWN_START and SPAWN_PAGES, fds[enum spawn_fd] or -1: regular files,
+ * opened with the rights the verb and the mode need, guest memory of the right size. */
 int request_check_files(const struct spawn_request *request, const int *fds, char *ret_message);
 
 /* [a-z0-9-], not empty, ended by NUL within SPAWN_ID_MAX, not beginning with '-'. */

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { RECORD_MAGIC = 0x4c525243, RECORD_VERSION = 1 };
+enum { RECORD_MAGIC = 0x4c525243, RECORD_VERSION = 2 };
 
 static const char *const sockets[] = { "agent.sock", "qmp.sock", "keeper.sock" };
 

@@ -18,6 +18,7 @@ struct rundir_record {
 	uint32_t magic, version;
 	uint32_t slot;
 	uint32_t engine;
+	uint64_t ram_dev, ram_ino; /* the snapshot it was cloned from; 0: none */
 	struct cgroup cgroup;
 };
 

@@ -23,6 +23,7 @@ void sandbox_free(struct spawn *s, struct sandbox *b)
 {
 	watch_close(s, &b->keeper);
 	watch_close(s, &b->exit);
+	pages_cancel(s, b);
 	s->sandboxes[b->slot] = NULL;
 	free(b);
 }
@@ -52,12 +53,19 @@ static void pending_fail_all(struct spawn *s, struct sandbox *b, int error, cons
 		pending_answer(s, b, b->pending[0].verb, error, message);
 }
 
+static void sandbox_forget_client(struct sandbox *b, const struct client *c)
+{
+	for (unsigned k = 0; b && k < b->pending_count; k++)
+		if (b->pending[k].client == c)
+			b->pending[k].client = NULL;
+	if (b && b->copy_asker.client == c)
+		b->copy_asker.client = NULL;
+}
+
 void sandbox_client_gone(struct spawn *s, const struct client *c)
 {
 	for (unsigned i = 0; i < SPAWN_SANDBOXES_MAX; i++)
-		for (unsigned k = 0; s->sandboxes[i] && k < s->sandboxes[i]->pending_count; k++)
-			if (s->sandboxes[i]->pending[k].client == c)
-				s->sandboxes[i]->pending[k].client = NULL;
+		sandbox_forget_client(s->sandboxes[i], c);
 }
 
 /* Nothing of it runs any more: groups and sockets go, logs and reason stay
@@ -123,6 +131,7 @@ void sandbox_end(struct spawn *s, struct sandbox *b)
 		start_failed(s, b);
 		return;
 	}
+	pages_cancel(s, b);
 	reason_settle(s, b);
 	b->state = SANDBOX_ENDED;
 	b->kill_at_ms = 0;

@@ -22,6 +22,9 @@ enum {
 	SANDBOX_PENDING_MAX = 16,
 	/* A keeper that has not obeyed within this is killed with all that is inside. */
 	SANDBOX_STOP_MS = 2000,
+	/* Copies of memory at once: each is a process with 2 MiB of buffers, and the
+	 * disk does not get faster. */
+	SPAWN_COPIES_MAX = 64,
 	SPAWN_EXIT_MS = 8000, /* all keepers at once, at --stop-on-exit */
 };
 
@@ -54,6 +57,11 @@ struct sandbox {
 	struct watch exit;                           /* pidfd of the keeper */
 	struct pending pending[SANDBOX_PENDING_MAX]; /* oldest first */
 	unsigned pending_count;
+	dev_t ram_dev;      /* of the snapshot it was cloned from */
+	ino_t ram_ino;      /* 0: its memory is not a clone's */
+	struct watch copy;  /* pidfd of the child that saves its memory; fd -1: none */
+	int copy_result_fd; /* that child's pipe */
+	struct pending copy_asker;
 	uint64_t kill_at_ms;             /* 0: not asked to stop */
 	char reason[SPAWN_REASON_MAX];   /* asked for by a stop, or why it ended */
 	char failure[SPAWN_MESSAGE_MAX]; /* what the keeper said when the start failed */
@@ -108,6 +116,11 @@ void sandbox_end(struct spawn *s, struct sandbox *b);
 /* start.c; fds[enum spawn_fd] stay the caller's */
 int sandbox_start(struct spawn *s, const struct spawn_request *request, const int *fds,
 		  const struct pending *asker, char *ret_message);
+/* pages.c: as sandbox.c; fds[enum spawn_fd] stay the caller's */
+int pages_start(struct spawn *s, struct sandbox *b, const int *fds, const struct pending *asker,
+		char *ret_message);
+/* The sandbox ends: so does a copy, and its asker is told. */
+void pages_cancel(struct spawn *s, struct sandbox *b);
 /* adopt.c */
 void adopt_all(struct spawn *s);
 

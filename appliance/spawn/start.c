@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -240,6 +241,8 @@ static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_req
 	if (err)
 		return fail(ret_message, err, "make a control group");
 	record.cgroup = b->cgroup;
+	record.ram_dev = b->ram_dev;
+	record.ram_ino = b->ram_ino;
 	if ((err = rundir_record_write(dir, &record)) != 0)
 		return fail(ret_message, err, "write the record");
 	if ((err = open_sockets(s, dir, f)) != 0)
@@ -264,7 +267,7 @@ static struct sandbox *sandbox_new(struct spawn *s, const char *id)
 		if (!b)
 			return NULL;
 		b->slot = slot;
-		b->keeper.fd = b->exit.fd = -1;
+		b->keeper.fd = b->exit.fd = b->copy.fd = -1;
 		memcpy(b->id, id, sizeof(b->id));
 		s->sandboxes[slot] = b;
 		return b;
@@ -277,6 +280,7 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 {
 	struct keeper_fds f;
 	struct sandbox *b;
+	struct stat ram;
 	int dir, err;
 
 	if (s->exiting)
@@ -291,6 +295,10 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 	if (!b) {
 		err = fail(ret_message, -EAGAIN, "find a free user id");
 	} else {
+		if (spawn_mode_clones(request->mode) && fstat(fds[SPAWN_FD_RAM], &ram) == 0) {
+			b->ram_dev = ram.st_dev;
+			b->ram_ino = ram.st_ino;
+		}
 		err = make_files(s, b, request, dir, &f, ret_message);
 		if (!err)
 			err = start_keeper(s, b, request, &f, ret_message);

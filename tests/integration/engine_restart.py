@@ -17,9 +17,10 @@ def make_template(host, d):
     g = host.guest("template")
     assert g.ask("ping").startswith("pong 1 ")
     g.close()
-    for task in ("pause", "save"):
-        d.say(task, "template")
-        d.wait("done template 0")
+    d.say("pause", "template")
+    d.wait("done template 0")
+    d.say("save", "template", files["state"], "-")
+    d.wait("done template 0")
     d.say("stop", "template", "asked")
     d.wait("ended template asked")
     d.say("free", "template")

@@ -62,7 +62,7 @@ def make_template(host, d):
     d.say("pause", "template")
     d.wait("done template 0")
     began = time.monotonic()
-    d.say("save", "template")
+    d.say("save", "template", files["state"], "-")
     d.wait("done template 0")
     print(f"save: {(time.monotonic() - began) * 1000:.0f} ms, {os.path.getsize(files['state'])} bytes of device state")
     d.say("stop", "template", "asked")

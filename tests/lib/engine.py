@@ -31,7 +31,7 @@ UID_BASE = 1879052288  # the sandboxes' users
 MEMORY_MB = 128
 WAIT_S = 90  # under load a boot in software emulation is slow; a test that passes does not wait
 
-VERBS = {"start": 1, "stop": 2, "freeze": 3, "thaw": 4, "stat": 5, "deadline": 6, "forget": 7}
+VERBS = {"start": 1, "stop": 2, "freeze": 3, "thaw": 4, "stat": 5, "deadline": 6, "forget": 7, "pages": 8}
 REQUEST = struct.Struct("<IIQ40sIIIIIIIIQ64s")
 REPLY = struct.Struct("<IIQ40siIQQ64s256s")
 
@@ -89,10 +89,10 @@ class Driver:
     def say(self, *words):
         self.p.stdin.write(" ".join(str(w) for w in words) + "\n")
 
-    def start(self, name, mode, files, deadline_ms=0):
-        f = dict.fromkeys(("ram", "state", "rootfs", "scratch", "kernel", "initrd"), "-") | files
+    def start(self, name, mode, files, deadline_ms=0, memory_mb=MEMORY_MB):
+        f = dict.fromkeys(("ram", "state", "rootfs", "scratch", "kernel", "initrd", "pages"), "-") | files
         self.say("start", name, mode, f["ram"], f["state"], f["rootfs"], f["scratch"], f["kernel"], f["initrd"],
-                 MEMORY_MB, deadline_ms)
+                 memory_mb, deadline_ms, f["pages"])
 
     def wait(self, prefix, timeout=WAIT_S):
         """The next line must begin so; returns it."""
@@ -225,18 +225,26 @@ class Host:
         os.chown(path, CLIENT_UID, CLIENT_UID)
         return path
 
-    def files(self, name, template=False):
+    def empty_file(self, name):
+        return self._file(name, 0)
+
+    def copy_file(self, path, name):
+        """A sparse copy that the driver may write."""
+        copy = os.path.join(self.dir, name)
+        run("cp", "--sparse=always", path, copy)
+        os.chown(copy, CLIENT_UID, CLIENT_UID)
+        return copy
+
+    def files(self, name, template=False, memory_mb=MEMORY_MB):
         files = {"rootfs": self._file("rootfs", 1 << 20, b"ROOT"), "scratch": self._file(name + ".scratch", 64 << 20),
                  "kernel": self.kernel, "initrd": self.initrd}
         if template:
-            files |= {"ram": self._file(name + ".ram", MEMORY_MB << 20), "state": self._file(name + ".state", 0)}
+            files |= {"ram": self._file(name + ".ram", memory_mb << 20), "state": self._file(name + ".state", 0)}
         return files
 
     def clone_files(self, template, name):
-        scratch = os.path.join(self.dir, name + ".scratch")
-        run("cp", "--sparse=always", template["scratch"], scratch)
-        os.chown(scratch, CLIENT_UID, CLIENT_UID)
-        return {"ram": template["ram"], "state": template["state"], "rootfs": template["rootfs"], "scratch": scratch}
+        return {f: template[f] for f in ("ram", "state", "rootfs")} | {
+            "scratch": self.copy_file(template["scratch"], name + ".scratch")}
 
     # --- what is there ---
 

@@ -1,8 +1,10 @@
 /* Drives an engine by lines on stdin and says what happens by lines on stdout.
  * Built and used by tests/integration/engine_*.py.
  *
- *   start ID boot|template|clone RAM STATE ROOTFS SCRATCH KERNEL INITRD MEMORY_MB DEADLINE_MS ("-": no file)
- *   adopt ID    stop ID REASON    pause ID    resume ID    save ID    deadline ID MS    free ID
+ *   start ID boot|template|clone|resume RAM STATE ROOTFS SCRATCH KERNEL INITRD MEMORY_MB
+ *         DEADLINE_MS PAGES ("-": no file)
+ *   adopt ID    stop ID REASON    pause ID    resume ID    save ID STATE PAGES    deadline ID MS    free ID
+ *   verify PAGES
  *   fingerprint
  */
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "vmm/engine.h"
+#include "vmm/host/pages.h"
 
 enum { MACHINES_MAX = 64, WORDS_MAX = 12 };
 
@@ -94,16 +97,18 @@ static int file(const char *path, int flags)
 
 static void start(char **w)
 {
-	enum vm_mode mode = strcmp(w[2], "boot") == 0    ? VM_BOOT
-			    : strcmp(w[2], "clone") == 0 ? VM_CLONE
-							 : VM_TEMPLATE;
-	int snapshot_flags = mode == VM_CLONE ? O_RDONLY : O_RDWR;
+	enum vm_mode mode = strcmp(w[2], "boot") == 0     ? VM_BOOT
+			    : strcmp(w[2], "clone") == 0  ? VM_CLONE
+			    : strcmp(w[2], "resume") == 0 ? VM_RESUME
+							  : VM_TEMPLATE;
+	int snapshot_flags = spawn_mode_clones(mode) ? O_RDONLY : O_RDWR;
 	struct vm_config c = {
 		.id = w[1],
 		.mode = mode,
 		.cls = { .memory_mb = (unsigned)atoi(w[9]), .vcpus = 1, .disk_mb = 64 },
 		.ram_fd = file(w[3], snapshot_flags),
 		.state_fd = file(w[4], snapshot_flags),
+		.pages_fd = file(w[11], O_RDONLY),
 		.rootfs_fd = file(w[5], O_RDONLY),
 		.scratch_fd = file(w[6], O_RDWR),
 		.kernel_fd = file(w[7], O_RDONLY),
@@ -111,7 +116,8 @@ static void start(char **w)
 		.cpu_milli = 1000,
 		.deadline_boottime_ns = boottime_after(w[10]),
 	};
-	const int fds[] = { c.ram_fd, c.state_fd, c.rootfs_fd, c.scratch_fd, c.kernel_fd, c.initrd_fd };
+	const int fds[] = { c.ram_fd,     c.state_fd,  c.pages_fd, c.rootfs_fd,
+			    c.scratch_fd, c.kernel_fd, c.initrd_fd };
 	struct vm *vm = NULL;
 	int err;
 
@@ -131,6 +137,31 @@ static void forget(const char *id)
 		}
 }
 
+static int save(struct vm *vm, char **w)
+{
+	int state_fd = file(w[2], O_RDWR), pages_fd = file(w[3], O_RDWR);
+	int err = engine_ops_of(engine)->save(vm, state_fd, pages_fd);
+
+	close(state_fd);
+	if (pages_fd >= 0)
+		close(pages_fd);
+	return err;
+}
+
+static void verify(const char *path)
+{
+	struct pages_info info = { 0 };
+	char message[SPAWN_MESSAGE_MAX] = "";
+	int fd = file(path, O_RDONLY);
+	int err = pages_info(fd, &info, message, sizeof(message));
+
+	if (!err)
+		err = pages_verify(fd, message, sizeof(message));
+	close(fd);
+	printf("verified %d %llu %llu %s\n", err, (unsigned long long)info.data_bytes,
+	       (unsigned long long)info.zero_bytes, message);
+}
+
 static void command(char **w, int n)
 {
 	const struct engine_ops *e = engine_ops_of(engine);
@@ -138,7 +169,7 @@ static void command(char **w, int n)
 	char line[512];
 	int err = 0;
 
-	if (n == 11 && strcmp(w[0], "start") == 0) {
+	if (n == 12 && strcmp(w[0], "start") == 0) {
 		start(w);
 	} else if (n == 2 && strcmp(w[0], "adopt") == 0) {
 		err = e->adopt(engine, w[1], &ops, NULL, &vm);
@@ -149,11 +180,13 @@ static void command(char **w, int n)
 	} else if (n == 1 && strcmp(w[0], "fingerprint") == 0) {
 		err = engine_fingerprint(e, line, sizeof(line));
 		printf("fingerprint %d %s\n", err, err ? "" : line);
+	} else if (n == 2 && strcmp(w[0], "verify") == 0) {
+		verify(w[1]);
 	} else if (n >= 2 && (vm = machine(w[1])) != NULL) {
 		err = strcmp(w[0], "stop") == 0       ? e->stop(vm, w[2])
 		      : strcmp(w[0], "pause") == 0    ? e->pause(vm)
 		      : strcmp(w[0], "resume") == 0   ? e->resume(vm)
-		      : strcmp(w[0], "save") == 0     ? e->save(vm)
+		      : strcmp(w[0], "save") == 0     ? save(vm, w)
 		      : strcmp(w[0], "deadline") == 0 ? e->set_deadline(vm, boottime_after(w[2]))
 						      : -EINVAL;
 		if (err)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -99,6 +100,75 @@ static void ping(FILE *out)
 	fprintf(out, "pong %ld %ld.%03ld\n", ++count, (long)now.tv_sec, now.tv_nsec / 1000000);
 }
 
+enum { PAGE = 4096 };
+
+static void grow(FILE *out, size_t mb)
+{
+	memory_size = mb << 20;
+	memory = mmap(NULL, memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fprintf(out, memory == MAP_FAILED ? "failed\n" : "grown\n");
+}
+
+static void page_make(char *page, int seed, size_t number)
+{
+	memset(page, seed, PAGE);
+	memcpy(page, &number, sizeof(number));
+	page[PAGE - 1] = (char)(number * 7 + 1);
+}
+
+/* Every step-th page has a pattern, the others are zeros. */
+static void paint(FILE *out, int seed, size_t step)
+{
+	for (size_t i = 0; i < memory_size / PAGE; i++)
+		if (i % step == 0)
+			page_make(memory + i * PAGE, seed, i);
+		else
+			memset(memory + i * PAGE, 0, PAGE);
+	fprintf(out, "painted\n");
+}
+
+static void painted(FILE *out, int seed, size_t step)
+{
+	static char want[PAGE];
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < memory_size / PAGE; i++) {
+		memset(want, 0, PAGE);
+		if (i % step == 0)
+			page_make(want, seed, i);
+		wrong += memcmp(want, memory + i * PAGE, PAGE) != 0;
+	}
+	fprintf(out, "wrong %zu\n", wrong);
+}
+
+/* Past the block cache, which is memory. */
+static void disk_paint(FILE *out, int seed, size_t blocks, int check)
+{
+	static char want[PAGE] __attribute__((aligned(PAGE))), got[PAGE] __attribute__((aligned(PAGE)));
+	int fd = open("/dev/vdb", O_RDWR | O_DIRECT);
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < blocks; i++) {
+		off_t at = (off_t)(1 << 20) + (off_t)i * PAGE;
+
+		page_make(want, seed, i);
+		if (check)
+			wrong += pread(fd, got, PAGE, at) != PAGE || memcmp(want, got, PAGE) != 0;
+		else
+			wrong += pwrite(fd, want, PAGE, at) != PAGE;
+	}
+	close(fd);
+	fprintf(out, "wrong %zu\n", wrong);
+}
+
+/* More than the link holds: it waits for a reader. */
+static void spew(FILE *out)
+{
+	for (int i = 0; i < 40000; i++)
+		fprintf(out, "spew %06d ..................\n", i);
+	fprintf(out, "spewed\n");
+}
+
 static void clock_source(FILE *out)
 {
 	char name[64] = "";
@@ -119,9 +189,33 @@ static void panic(void)
 		reboot(RB_AUTOBOOT);
 }
 
+static int command_memory(FILE *out, const char *line)
+{
+	int seed, n;
+
+	if (sscanf(line, "grow %d", &n) == 1)
+		grow(out, (size_t)n);
+	else if (sscanf(line, "paint %d %d", &seed, &n) == 2)
+		paint(out, seed, (size_t)n);
+	else if (sscanf(line, "painted %d %d", &seed, &n) == 2)
+		painted(out, seed, (size_t)n);
+	else if (sscanf(line, "dpaint %d %d", &seed, &n) == 2)
+		disk_paint(out, seed, (size_t)n, 0);
+	else if (sscanf(line, "dpainted %d %d", &seed, &n) == 2)
+		disk_paint(out, seed, (size_t)n, 1);
+	else
+		return 0;
+	return 1;
+}
+
 static void command(FILE *out, char *line)
 {
-	if (strcmp(line, "ping") == 0) {
+	if (command_memory(out, line)) {
+	} else if (strncmp(line, "echo ", 5) == 0) {
+		fprintf(out, "%s\n", line + 5);
+	} else if (strcmp(line, "spew") == 0) {
+		spew(out);
+	} else if (strcmp(line, "ping") == 0) {
 		ping(out);
 	} else if (strncmp(line, "fill ", 5) == 0) {
 		memset(memory, atoi(line + 5), memory_size);
@@ -173,7 +267,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IONBF, 0);
 	modules_load();
 	memory_size = 32 << 20;
-	memory = malloc(memory_size);
+	memory = aligned_alloc(PAGE, memory_size);
 	port = port_open();
 	printf("guest: ready\n");
 	FILE *out = fdopen(dup(port), "w");

@@ -406,8 +406,6 @@ static int fake_start(struct engine *e, const struct vm_config *config, const st
 	fake.clones += config->mode == VM_CLONE;
 	fake.boots += config->mode == VM_BOOT;
 	fake.templates += config->mode == VM_TEMPLATE;
-	if (config->mode == VM_TEMPLATE)
-		CHECK_INT(pwrite(config->state_fd, "state", 5, 0), 5);
 	if (config->mode == VM_CLONE && fake.refuse_clones) {
 		fake.refuse_clones--;
 		strcpy(vm->reason, "crashed(1)");
@@ -428,6 +426,13 @@ static int fake_stop(struct vm *vm, const char *reason)
 
 static int fake_done(struct vm *vm)
 {
+	return fake_later(vm, SOON_DONE);
+}
+
+static int fake_save(struct vm *vm, int state_fd, int pages_fd)
+{
+	CHECK((pages_fd < 0) == (vm->mode == VM_TEMPLATE));
+	CHECK_INT(pwrite(state_fd, "state", 5, 0), 5);
 	return fake_later(vm, SOON_DONE);
 }
 
@@ -486,7 +491,7 @@ static const struct engine_ops fake_engine = { .name = "fake",
 					       .adopt = fake_adopt,
 					       .pause = fake_done,
 					       .resume = fake_done,
-					       .save = fake_done,
+					       .save = fake_save,
 					       .stop = fake_stop,
 					       .set_deadline = fake_deadline,
 					       .free = fake_free };

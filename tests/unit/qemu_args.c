@@ -23,7 +23,7 @@ static struct keeper_config config(uint32_t engine, uint32_t mode, uint32_t mask
 
 static struct qemu_args build(uint32_t engine, uint32_t mode)
 {
-	struct keeper_config c = config(engine, mode, mode == SPAWN_CLONE ? 0xf : 0x3f);
+	struct keeper_config c = config(engine, mode, spawn_mode_clones(mode) ? 0x4f : 0x3f);
 	struct qemu_args args;
 
 	CHECK_INT(qemu_args_build(&args, &c), 0);
@@ -80,9 +80,9 @@ static void nothing_comes_by_default(void)
 
 static void files_come_as_descriptors(void)
 {
-	static const int modes[] = { SPAWN_BOOT, SPAWN_TEMPLATE, SPAWN_CLONE };
+	static const int modes[] = { SPAWN_BOOT, SPAWN_TEMPLATE, SPAWN_CLONE, SPAWN_RESUME };
 
-	for (size_t m = 0; m < 3; m++) {
+	for (size_t m = 0; m < 4; m++) {
 		struct qemu_args a = build(SPAWN_ENGINE_TCG, (uint32_t)modes[m]);
 
 		for (int i = 1; i < a.argc; i++) {
@@ -106,6 +106,15 @@ static void template_and_clone_are_the_same_machine(void)
 	CHECK_STR(text(&c, same), "-incoming");
 	CHECK_STR(text(&c, same + 1), "defer");
 	CHECK_INT(c.argc, same + 2);
+}
+
+static void a_resumed_machine_is_a_clone(void)
+{
+	struct qemu_args c = build(SPAWN_ENGINE_TCG, SPAWN_CLONE), r = build(SPAWN_ENGINE_TCG, SPAWN_RESUME);
+
+	CHECK_INT(c.argc, r.argc);
+	CHECK_INT(c.used, r.used);
+	CHECK(memcmp(c.text, r.text, c.used) == 0);
 }
 
 static void accelerators_differ_where_they_must(void)
@@ -157,6 +166,7 @@ int main(void)
 	nothing_comes_by_default();
 	files_come_as_descriptors();
 	template_and_clone_are_the_same_machine();
+	a_resumed_machine_is_a_clone();
 	accelerators_differ_where_they_must();
 	guest_gets_its_clock_and_size();
 	boot_without_a_memory_file_has_private_memory();

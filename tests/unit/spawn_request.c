@@ -9,7 +9,7 @@
 /* Alone: the rest of appliance/spawn has a main() and needs root. */
 #include "appliance/spawn/request.c"
 
-enum { ALL = 0x3f, BOOT = 0x3c, CLONE = 0x0f };
+enum { ALL = 0x7f, BOOT = 0x3c, CLONE = 0x0f, RESUME = 0x4f, PAGES = 0x42 };
 
 static struct spawn_request start_request(uint32_t mode, uint32_t mask)
 {
@@ -52,6 +52,8 @@ static void good_starts_pass(void)
 	CHECK_INT(check(&r, 4), 0);
 	r.engine = SPAWN_ENGINE_QEMU_KVM;
 	CHECK_INT(check(&r, 4), 0);
+	r = start_request(SPAWN_RESUME, RESUME);
+	CHECK_INT(check(&r, 5), 0);
 }
 
 static void bad_starts_are_refused(void)
@@ -65,17 +67,19 @@ static void bad_starts_are_refused(void)
 		FIELD(version, 0, -EPROTO),
 		FIELD(version, SPAWN_VERSION + 1, -EPROTO),
 		FIELD(verb, 0, -EOPNOTSUPP),
-		FIELD(verb, SPAWN_FORGET + 1, -EOPNOTSUPP),
+		FIELD(verb, SPAWN_PAGES + 1, -EOPNOTSUPP),
 		FIELD(verb, SPAWN_EVENT_ENDED, -EOPNOTSUPP),
-		FIELD(verb, SPAWN_STAT, -EINVAL), /* with descriptors */
+		FIELD(verb, SPAWN_STAT, -EINVAL),  /* with descriptors */
+		FIELD(verb, SPAWN_PAGES, -EINVAL), /* pages missing */
 		FIELD(engine, 0, -EOPNOTSUPP),
 		FIELD(engine, SPAWN_ENGINE_JAIL, -EOPNOTSUPP),
 		FIELD(engine, UINT32_MAX, -EOPNOTSUPP),
 		FIELD(mode, 0, -EINVAL),
-		FIELD(mode, SPAWN_CLONE + 1, -EINVAL),
-		FIELD(mode, SPAWN_BOOT, -EINVAL), /* kernel missing */
+		FIELD(mode, SPAWN_RESUME + 1, -EINVAL),
+		FIELD(mode, SPAWN_RESUME, -EINVAL), /* pages missing */
+		FIELD(mode, SPAWN_BOOT, -EINVAL),   /* kernel missing */
 		FIELD(fds_mask, 0, -EINVAL),
-		FIELD(fds_mask, CLONE | 0x40, -EINVAL),
+		FIELD(fds_mask, CLONE | 0x80, -EINVAL),
 		FIELD(fds_mask, UINT32_MAX, -EINVAL),
 		FIELD(fds_mask, CLONE & ~(1u << SPAWN_FD_STATE), -EINVAL),
 		FIELD(fds_mask, ALL, -EINVAL), /* more than came */
@@ -147,7 +151,7 @@ static void files_must_be_what_the_mode_needs(void)
 	char path[] = "/tmp/carrel-request-XXXXXX", message[SPAWN_MESSAGE_MAX];
 	int rw = mkstemp(path), ro = open(path, O_RDONLY), null = open("/dev/null", O_RDWR);
 	struct spawn_request r = start_request(SPAWN_CLONE, CLONE);
-	int fds[SPAWN_FD_COUNT] = { ro, ro, ro, rw, -1, -1 };
+	int fds[SPAWN_FD_COUNT] = { ro, ro, ro, rw, -1, -1, -1 };
 
 	CHECK(rw >= 0 && ro >= 0 && null >= 0);
 	CHECK_INT(request_check_files(&r, fds, message), -EINVAL); /* guest memory is empty */
@@ -162,10 +166,37 @@ static void files_must_be_what_the_mode_needs(void)
 	CHECK_INT(request_check_files(&r, fds, message), -EINVAL);
 	fds[SPAWN_FD_RAM] = rw;
 	CHECK_INT(request_check_files(&r, fds, message), 0);
+	fds[SPAWN_FD_PAGES] = ro;
+	r.mode = SPAWN_RESUME;
+	fds[SPAWN_FD_RAM] = ro;
+	CHECK_INT(request_check_files(&r, fds, message), 0);
 	unlink(path);
 	close(rw);
 	close(ro);
 	close(null);
+}
+
+static void saved_memory_goes_into_a_file_of_the_asker(void)
+{
+	char path[] = "/tmp/carrel-request-XXXXXX", message[SPAWN_MESSAGE_MAX];
+	int rw = mkstemp(path), ro = open(path, O_RDONLY), append = open(path, O_RDWR | O_APPEND);
+	struct spawn_request r = {
+		.version = SPAWN_VERSION, .verb = SPAWN_PAGES, .id = "a", .fds_mask = PAGES
+	};
+	int fds[SPAWN_FD_COUNT] = { -1, ro, -1, -1, -1, -1, rw };
+
+	CHECK_INT(check(&r, 2), 0);
+	CHECK_INT(check(&r, 1), -EINVAL);
+	CHECK_INT(request_check_files(&r, fds, message), 0);
+	fds[SPAWN_FD_PAGES] = ro;
+	CHECK_INT(request_check_files(&r, fds, message), -EINVAL);
+	fds[SPAWN_FD_PAGES] = append;
+	CHECK_INT(request_check_files(&r, fds, message), -EINVAL);
+	CHECK_STR(message, "The saved memory must not be open for appending.");
+	unlink(path);
+	close(rw);
+	close(ro);
+	close(append);
 }
 
 int main(void)
@@ -176,5 +207,6 @@ int main(void)
 	stops_need_a_printable_reason();
 	lengths_and_counts_are_exact();
 	files_must_be_what_the_mode_needs();
+	saved_memory_goes_into_a_file_of_the_asker();
 	return 0;
 }

@@ -18,6 +18,7 @@ enum {
 	VM_START_MS = 60 * 1000,
 	/* Between the loss of the monitor and carrel-spawn's word that it ended. */
 	VM_LOST_MS = 3 * 1000,
+	/* Above PAGES_COPY_S of carrel-spawn. */
 	VM_SAVE_MS = 120 * 1000,
 	VM_PATH_MAX = 108, /* of a unix socket */
 };
@@ -28,6 +29,9 @@ enum vm_state {
 	VM_UP,
 	VM_ENDED,
 };
+
+/* Of its vCPUs. Once saved it can only go on or be stopped: QEMU saves no second time. */
+enum vm_run { VM_RUNS, VM_PAUSED, VM_SAVED };
 
 enum vm_task { TASK_NONE, TASK_PAUSE, TASK_RESUME, TASK_SAVE };
 
@@ -48,7 +52,12 @@ struct vm {
 	char message[SPAWN_MESSAGE_MAX]; /* the first thing that went wrong */
 	bool deadline_late;              /* to be sent once it may be */
 	uint64_t deadline_boottime_ns;
-	int state_fd; /* TASK_SAVE; own, -1: none */
+	enum vm_run run;
+	/* TASK_SAVE: own, -1: none */
+	int state_fd, pages_fd;
+	int spool_fd;          /* QEMU's device state, before it goes into state_fd */
+	unsigned turns;        /* of QEMU's loop, to settle */
+	uint64_t pages_serial; /* of the request to carrel-spawn; 0: not asked */
 	char agent_path[VM_PATH_MAX], qmp_path[VM_PATH_MAX];
 };
 
@@ -71,8 +80,19 @@ void vm_end(struct vm *vm, const char *reason, const char *message);
 void vm_abort(struct vm *vm, const char *reason, const char *message);
 /* vm_monitor.c */
 void vm_monitor_open(struct vm *vm);
-int vm_task_start(struct vm *vm, enum vm_task task);
 void vm_timer_start(struct vm *vm, uint64_t ms);
+/* As qmp_execute(), but every failure comes to done(). */
+void vm_ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_done done);
+json_t *vm_capabilities(void);
+/* vm_save.c */
+int vm_pause(struct vm *vm);
+int vm_resume(struct vm *vm);
+int vm_save(struct vm *vm, int state_fd, int pages_fd);
+void vm_state_saved(struct vm *vm);
+void vm_pages_replied(struct vm *vm, const struct spawn_reply *reply);
+/* The connection that was to bring the reply is another now. */
+void vm_pages_lost(struct vm *vm);
+void vm_save_close(struct vm *vm);
 void vm_task_finish(struct vm *vm, int err, const char *message);
 /* qemu_program.c: the path of QEMU's program, NULL when there is none. */
 const char *qemu_program_path(void);

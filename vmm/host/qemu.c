@@ -126,6 +126,9 @@ void vm_reply(struct vm *vm, const struct spawn_reply *reply)
 		else if (vm->deadline_late)
 			vm_send(vm, SPAWN_DEADLINE);
 		break;
+	case SPAWN_PAGES:
+		vm_pages_replied(vm, reply);
+		break;
 	case SPAWN_EVENT_ENDED:
 		vm_ended_event(vm, reply->reason);
 		break;
@@ -136,7 +139,10 @@ void vm_link_connected(struct vm *vm)
 {
 	if (vm->state == VM_ENDED)
 		return;
+	/* A carrel-spawn that was killed may have left it frozen. */
+	vm_send(vm, SPAWN_THAW);
 	vm_send(vm, SPAWN_STAT);
+	vm_pages_lost(vm);
 	if (vm->stopping)
 		vm_send(vm, SPAWN_STOP);
 }
@@ -164,7 +170,7 @@ static int vm_new(struct engine *e, const char *id, const struct vm_ops *ops, vo
 	vm->engine = e;
 	vm->ops = ops;
 	vm->arg = arg;
-	vm->state_fd = -1;
+	vm->state_fd = vm->pages_fd = vm->spool_fd = -1;
 	snprintf(vm->id, sizeof(vm->id), "%s", id);
 	err = paths_set(vm, e->run_dir);
 	if (err) {
@@ -195,8 +201,7 @@ static void vm_drop(struct vm *vm)
 	vm->state = VM_ENDED;
 	qmp_free(vm->qmp);
 	vm->qmp = NULL;
-	if (vm->state_fd >= 0)
-		close(vm->state_fd);
+	vm_save_close(vm);
 	uv_close((uv_handle_t *)&vm->timer, timer_closed);
 }
 
@@ -212,13 +217,15 @@ static void qemu_free(struct vm *vm)
 /* In the order of enum spawn_fd; what the mode does not use stays at home. */
 static unsigned files_of(const struct vm_config *c, int *ret_fds, uint32_t *ret_mask)
 {
+	const bool clones = spawn_mode_clones(c->mode);
 	const int all[SPAWN_FD_COUNT] = {
 		[SPAWN_FD_RAM] = c->ram_fd,
-		[SPAWN_FD_STATE] = c->mode == VM_CLONE ? c->state_fd : -1,
+		[SPAWN_FD_STATE] = clones ? c->state_fd : -1,
 		[SPAWN_FD_ROOTFS] = c->rootfs_fd,
 		[SPAWN_FD_SCRATCH] = c->scratch_fd,
-		[SPAWN_FD_KERNEL] = c->mode == VM_CLONE ? -1 : c->kernel_fd,
-		[SPAWN_FD_INITRD] = c->mode == VM_CLONE ? -1 : c->initrd_fd,
+		[SPAWN_FD_KERNEL] = clones ? -1 : c->kernel_fd,
+		[SPAWN_FD_INITRD] = clones ? -1 : c->initrd_fd,
+		[SPAWN_FD_PAGES] = c->mode == VM_RESUME ? c->pages_fd : -1,
 	};
 	unsigned n = 0;
 
@@ -262,12 +269,7 @@ static int qemu_start(struct engine *e, const struct vm_config *c, const struct 
 	if (err)
 		return err;
 	vm->mode = c->mode;
-	if (c->mode == VM_TEMPLATE) {
-		vm->state_fd = fcntl(c->state_fd, F_DUPFD_CLOEXEC, 0);
-		err = vm->state_fd < 0 ? -errno : 0;
-	}
-	if (!err)
-		err = start_send(vm, c);
+	err = start_send(vm, c);
 	if (err) {
 		vm_drop(vm);
 		return err;
@@ -286,6 +288,7 @@ static int qemu_adopt(struct engine *e, const char *id, const struct vm_ops *ops
 		return err;
 	vm->mode = VM_CLONE;
 	vm->adopted = true;
+	vm_send(vm, SPAWN_THAW);
 	vm_send(vm, SPAWN_STAT);
 	*ret = vm;
 	return 0;
@@ -311,21 +314,6 @@ static int qemu_set_deadline(struct vm *vm, uint64_t boottime_ns)
 	if (vm->state != VM_STARTING)
 		vm_send(vm, SPAWN_DEADLINE);
 	return 0;
-}
-
-static int qemu_pause(struct vm *vm)
-{
-	return vm_task_start(vm, TASK_PAUSE);
-}
-
-static int qemu_resume(struct vm *vm)
-{
-	return vm_task_start(vm, TASK_RESUME);
-}
-
-static int qemu_save(struct vm *vm)
-{
-	return vm->mode == VM_TEMPLATE ? vm_task_start(vm, TASK_SAVE) : -EINVAL;
 }
 
 static int why(char *ret_why, unsigned size, const char *text)
@@ -382,9 +370,9 @@ static int kvm_probe(char *ret_why, unsigned size)
 	return err;
 }
 
-#define QEMU_OPS                                                                              \
-	.start = qemu_start, .adopt = qemu_adopt, .pause = qemu_pause, .resume = qemu_resume, \
-	.save = qemu_save, .stop = qemu_stop, .set_deadline = qemu_set_deadline, .free = qemu_free
+#define QEMU_OPS                                                                                           \
+	.start = qemu_start, .adopt = qemu_adopt, .pause = vm_pause, .resume = vm_resume, .save = vm_save, \
+	.stop = qemu_stop, .set_deadline = qemu_set_deadline, .free = qemu_free
 
 const struct engine_ops engine_tcg = {
 	.name = "tcg", .accel = "tcg," QEMU_CPU_TCG, .probe = tcg_probe, QEMU_OPS

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "connect.h"
 
 struct command {
 	qmp_done done;
@@ -178,24 +179,6 @@ static void poll_ready(uv_poll_t *poll, int status, int events)
 		qmp_fail(q, err, failure_of(err));
 }
 
-static int connect_path(const char *path)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd, err;
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
-}
-
 int qmp_new(uv_loop_t *loop, const char *path, const struct qmp_ops *ops, void *arg, struct qmp **ret)
 {
 	struct qmp *q = calloc(1, sizeof(*q));
@@ -205,7 +188,7 @@ int qmp_new(uv_loop_t *loop, const char *path, const struct qmp_ops *ops, void *
 		return -ENOMEM;
 	q->ops = ops;
 	q->arg = arg;
-	q->fd = connect_path(path);
+	q->fd = connect_path(path, SOCK_STREAM);
 	err = q->fd < 0 ? q->fd : uv_poll_init(loop, &q->poll, q->fd);
 	if (err) {
 		if (q->fd >= 0)

@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "connect.h"
+
 struct packet {
 	struct packet *next;
 	struct spawn_request request;
@@ -145,28 +147,10 @@ static void poll_ready(uv_poll_t *poll, int status, int events)
 	l->ops->reply(&reply, l->arg);
 }
 
-static int socket_connect(const char *path)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd, err;
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
-}
-
 static int link_open(struct spawn_link *l)
 {
 	uv_poll_t *poll;
-	int fd = socket_connect(l->path), err;
+	int fd = connect_path(l->path, SOCK_SEQPACKET), err;
 
 	if (fd < 0)
 		return fd;

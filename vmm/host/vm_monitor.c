@@ -1,9 +1,6 @@
-/* What a machine does over QEMU's monitor: come up, pause, resume, save.
- *
- * Come up: the monitor is connected; a clone loads its device state
- * (x-ignore-shared: its RAM is the snapshot's file already) and continues.
- * Save: the device state goes to a descriptor handed over with getfd, since
- * QEMU 7.2 takes no descriptor by number for an outgoing state. */
+/* A machine's way up over QEMU's monitor: it is connected; a clone loads its
+ * device state (x-ignore-shared: its memory is there already) and continues.
+ * An adopted machine tells how it is. What it does once it is up: vm_save.c. */
 #include "engine_inner.h"
 
 #include <errno.h>
@@ -13,14 +10,15 @@
 
 #include "vmm/jail/keeper_proto.h"
 
-static void ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_done done);
-
 static void timer_fired(uv_timer_t *timer)
 {
 	struct vm *vm = timer->data;
 
 	if (vm->task != TASK_NONE)
-		vm_task_finish(vm, -ETIMEDOUT, "QEMU did not finish in time.");
+		vm_task_finish(vm, -ETIMEDOUT,
+			       vm->pages_serial
+				       ? "carrel-spawn did not save the memory: it was restarted meanwhile."
+				       : "QEMU did not finish in time.");
 	else
 		vm_abort(vm, "crashed",
 			 vm->state == VM_UP ? "QEMU closed its monitor."
@@ -86,13 +84,21 @@ static void incoming_ready(int err, const json_t *value, const char *message, vo
 	(void)value;
 	DONE_CHECK("prepare for the snapshot");
 	snprintf(uri, sizeof(uri), "fd:%d", KEEPER_FD_FILES + SPAWN_FD_STATE);
-	ask(vm, "migrate-incoming", json_pack("{s:s}", "uri", uri), -1, incoming_begun);
+	vm_ask(vm, "migrate-incoming", json_pack("{s:s}", "uri", uri), -1, incoming_begun);
 }
 
-static json_t *capabilities(void)
+json_t *vm_capabilities(void)
 {
 	return json_pack("{s:[{s:s,s:b},{s:s,s:b}]}", "capabilities", "capability", "x-ignore-shared",
 			 "state", 1, "capability", "events", "state", 1);
+}
+
+static enum vm_run run_of(const char *status)
+{
+	if (strcmp(status, "paused") == 0)
+		return VM_PAUSED;
+	return strcmp(status, "postmigrate") == 0 || strcmp(status, "finish-migrate") == 0 ? VM_SAVED
+											   : VM_RUNS;
 }
 
 static void status_known(int err, const json_t *value, const char *message, void *arg)
@@ -101,20 +107,22 @@ static void status_known(int err, const json_t *value, const char *message, void
 	const char *status = json_string_value(json_object_get(value, "status"));
 
 	DONE_CHECK("tell its state");
+	vm->run = run_of(status ? status : "");
 	if (status && strcmp(status, "inmigrate") == 0)
 		vm_abort(vm, "host-restart", "The sandbox had not started when Carrel was restarted.");
-	else
+	else if (!status || strcmp(status, "finish-migrate") != 0)
 		up(vm);
+	/* A save that outlived its carreld: its end is an event. */
 }
 
 static void monitor_ready(void *arg)
 {
 	struct vm *vm = arg;
 
-	if (vm->mode == VM_CLONE && !vm->adopted)
-		ask(vm, "migrate-set-capabilities", capabilities(), -1, incoming_ready);
+	if (spawn_mode_clones(vm->mode) && !vm->adopted)
+		vm_ask(vm, "migrate-set-capabilities", vm_capabilities(), -1, incoming_ready);
 	else
-		ask(vm, "query-status", NULL, -1, status_known);
+		vm_ask(vm, "query-status", NULL, -1, status_known);
 }
 
 static void error_known(int err, const json_t *value, const char *message, void *arg)
@@ -134,11 +142,13 @@ static void migration_event(struct vm *vm, const char *status)
 	bool over = strcmp(status, "completed") == 0, bad = strcmp(status, "failed") == 0;
 
 	if (vm->task == TASK_SAVE && over)
-		vm_task_finish(vm, 0, "");
+		vm_state_saved(vm);
 	else if (vm->task == TASK_SAVE && bad)
-		ask(vm, "query-migrate", NULL, -1, error_known);
+		vm_ask(vm, "query-migrate", NULL, -1, error_known);
+	else if (vm->state == VM_OPENING && vm->adopted && (over || bad))
+		vm_ask(vm, "query-status", NULL, -1, status_known);
 	else if (vm->state == VM_OPENING && over)
-		ask(vm, "cont", NULL, -1, continued);
+		vm_ask(vm, "cont", NULL, -1, continued);
 	/* A clone whose state does not load ends by itself; its last words are in qemu.log. */
 }
 
@@ -165,7 +175,8 @@ static void monitor_closed(int err, const char *message, void *arg)
 	qmp_free(vm->qmp);
 	vm->qmp = NULL;
 	if (vm->task != TASK_NONE)
-		vm_task_finish(vm, -EPIPE, message);
+		vm_task_finish(vm, vm->stopping ? -ECANCELED : -EPIPE,
+			       vm->stopping ? "The sandbox ended meanwhile." : message);
 	if (vm->state == VM_ENDED)
 		return;
 	if (err == -EPIPE)
@@ -176,7 +187,7 @@ static void monitor_closed(int err, const char *message, void *arg)
 
 static const struct qmp_ops monitor_ops = { monitor_ready, monitor_event, monitor_closed };
 
-static void ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_done done)
+void vm_ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_done done)
 {
 	int err = vm->qmp ? qmp_execute(vm->qmp, command, arguments, fd, done, vm) : -EPIPE;
 
@@ -195,82 +206,4 @@ void vm_monitor_open(struct vm *vm)
 	err = qmp_new(vm->engine->loop, vm->qmp_path, &monitor_ops, vm, &vm->qmp);
 	if (err)
 		failed(vm, "be reached", strerror(-err));
-}
-
-void vm_task_finish(struct vm *vm, int err, const char *message)
-{
-	vm->task = TASK_NONE;
-	uv_timer_stop(&vm->timer);
-	vm->ops->done(vm, err, message, vm->arg);
-}
-
-static void simple_done(int err, const json_t *value, const char *message, void *arg)
-{
-	struct vm *vm = arg;
-
-	(void)value;
-	if (err != -EPIPE && vm->task != TASK_NONE)
-		vm_task_finish(vm, err, message);
-}
-
-/* One step of a save: go on, or end the task with the error. */
-#define SAVE_CHECK()                                        \
-	do {                                                \
-		(void)value;                                \
-		if (err == -EPIPE || vm->task != TASK_SAVE) \
-			return;                             \
-		if (err) {                                  \
-			vm_task_finish(vm, err, message);   \
-			return;                             \
-		}                                           \
-	} while (0)
-
-static void save_begun(int err, const json_t *value, const char *message, void *arg)
-{
-	struct vm *vm = arg;
-
-	SAVE_CHECK();
-}
-
-static void save_passed(int err, const json_t *value, const char *message, void *arg)
-{
-	struct vm *vm = arg;
-
-	SAVE_CHECK();
-	ask(vm, "migrate", json_pack("{s:s}", "uri", "fd:state"), -1, save_begun);
-}
-
-static void save_prepared(int err, const json_t *value, const char *message, void *arg)
-{
-	struct vm *vm = arg;
-
-	SAVE_CHECK();
-	ask(vm, "getfd", json_pack("{s:s}", "fdname", "state"), vm->state_fd, save_passed);
-}
-
-/* QEMU writes from the shared offset on. */
-static int state_rewind(struct vm *vm)
-{
-	return ftruncate(vm->state_fd, 0) != 0 || lseek(vm->state_fd, 0, SEEK_SET) != 0 ? -errno : 0;
-}
-
-int vm_task_start(struct vm *vm, enum vm_task task)
-{
-	int err = 0;
-
-	if (vm->state != VM_UP || !vm->qmp || vm->stopping)
-		return -ESRCH;
-	if (vm->task != TASK_NONE)
-		return -EBUSY;
-	if (task == TASK_PAUSE)
-		err = qmp_execute(vm->qmp, "stop", NULL, -1, simple_done, vm);
-	else if (task == TASK_RESUME)
-		err = qmp_execute(vm->qmp, "cont", NULL, -1, simple_done, vm);
-	else if ((err = state_rewind(vm)) == 0)
-		err = qmp_execute(vm->qmp, "migrate-set-capabilities", capabilities(), -1, save_prepared, vm);
-	if (err)
-		return err;
-	vm->task = task;
-	vm_timer_start(vm, VM_SAVE_MS);
-	return 0;
 }

@@ -260,6 +260,34 @@ int cgroup_freeze(const struct cgroup *cg, bool on)
 	return err;
 }
 
+int cgroup_frozen(const struct cgroup *cg, bool *ret)
+{
+	return ops_of(cg)->frozen(cg, ret);
+}
+
+int cgroup_guest_pid(const struct cgroup *cg, pid_t *ret)
+{
+	int fd = open_path(cg, ops_of(cg)->path_guest, O_RDONLY);
+	char text[64], *end;
+	ssize_t n;
+	long pid;
+
+	if (fd < 0)
+		return fd;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return -ESRCH;
+	text[n] = '\0';
+	pid = strtol(text, &end, 10);
+	if (pid <= 0)
+		return -ESRCH;
+	if (strcmp(end, "\n") != 0)
+		return -EEXIST;
+	*ret = (pid_t)pid;
+	return 0;
+}
+
 int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 {
 	return ops_of(cg)->usage(cg, ret);

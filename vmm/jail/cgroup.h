@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { CGROUP_PATH_MAX = 384, CGROUP_NAME_MAX = 64 };
 
@@ -59,7 +60,11 @@ int cgroup_open_thaw(const struct cgroup *cg);          /* takes cgroup_thaw_tex
 int cgroup_open_memory_events(const struct cgroup *cg); /* has a line "oom_kill N" */
 const char *cgroup_thaw_text(const struct cgroup *cg);
 
+/* Takes effect a little later: cgroup_frozen() tells. */
 int cgroup_freeze(const struct cgroup *cg, bool on);
+int cgroup_frozen(const struct cgroup *cg, bool *ret);
+/* The one process in the part that freezes; -ESRCH: none, -EEXIST: several. */
+int cgroup_guest_pid(const struct cgroup *cg, pid_t *ret);
 int cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 /* SIGKILL to everything inside, frozen or not; true in *ret_empty when nothing was left. */
 int cgroup_kill(const struct cgroup *cg, bool *ret_empty);

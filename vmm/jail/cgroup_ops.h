@@ -16,6 +16,7 @@ struct cgroup_ops {
 	void (*path_thaw)(const struct cgroup *cg, char *ret, size_t size);
 	void (*path_memory_events)(const struct cgroup *cg, char *ret, size_t size);
 	const char *freeze_text;
+	int (*frozen)(const struct cgroup *cg, bool *ret);
 	int (*usage)(const struct cgroup *cg, struct cgroup_usage *ret);
 	int (*kill)(const struct cgroup *cg, bool *ret_empty);
 	int (*remove)(const struct cgroup *cg);

@@ -139,6 +139,17 @@ static int v1_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 	return 0;
 }
 
+/* "FREEZING" comes before it. */
+static int v1_frozen(const struct cgroup *cg, bool *ret)
+{
+	char text[32];
+	int err = cgroup_read(cg->dirs[CGROUP_FREEZER], "freezer.state", text, sizeof(text));
+
+	if (!err)
+		*ret = strncmp(text, "FROZEN", strlen("FROZEN")) == 0;
+	return err;
+}
+
 /* A frozen process takes no SIGKILL before it is thawed. */
 static int v1_kill(const struct cgroup *cg, bool *ret_empty)
 {
@@ -172,6 +183,7 @@ static int v1_remove(const struct cgroup *cg)
 const struct cgroup_ops cgroup_v1 = {
 	.thaw_text = "THAWED",
 	.freeze_text = "FROZEN",
+	.frozen = v1_frozen,
 	.base_find = v1_base_find,
 	.make = v1_make,
 	.enter = v1_enter,

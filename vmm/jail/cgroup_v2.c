@@ -198,6 +198,18 @@ static int v2_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 	return 0;
 }
 
+static int v2_frozen(const struct cgroup *cg, bool *ret)
+{
+	char leaf[CGROUP_PATH_MAX], text[128];
+	int err = leaf_path(cg, LEAF_GUEST, leaf, sizeof(leaf));
+
+	if (!err)
+		err = cgroup_read(leaf, "cgroup.events", text, sizeof(text));
+	if (!err)
+		*ret = strstr(text, "frozen 1") != NULL;
+	return err;
+}
+
 static int v2_kill(const struct cgroup *cg, bool *ret_empty)
 {
 	static const char *const leaves[] = { LEAF_KEEPER, LEAF_GUEST };
@@ -231,6 +243,7 @@ static int v2_remove(const struct cgroup *cg)
 const struct cgroup_ops cgroup_v2 = {
 	.thaw_text = "0",
 	.freeze_text = "1",
+	.frozen = v2_frozen,
 	.base_find = v2_base_find,
 	.make = v2_make,
 	.enter = v2_enter,

@@ -148,7 +148,7 @@ int qemu_args_build(struct qemu_args *ret, const struct keeper_config *c)
 	args_disks(ret);
 	args_channels(ret);
 	args_rest(ret);
-	if (c->mode == SPAWN_CLONE)
+	if (spawn_mode_clones(c->mode))
 		option(ret, "-incoming", "defer");
 	else
 		args_boot(ret, c);

@@ -99,7 +99,7 @@ static int reopen_files(const struct keeper_config *c)
 		if (flags < 0)
 			return -errno;
 		flags &= O_ACCMODE;
-		if (c->mode == SPAWN_CLONE && (i == SPAWN_FD_RAM || i == SPAWN_FD_STATE))
+		if (spawn_mode_clones(c->mode) && i != SPAWN_FD_SCRATCH)
 			flags = O_RDONLY;
 		int err = reopen_file(fd, flags);
 		if (err)
@@ -153,29 +153,47 @@ static void pass_files(const struct keeper_config *c)
 			fcntl(KEEPER_FD_FILES + i, F_SETFD, 0);
 }
 
+/* For carrel-preload.so and the loader; NULL ends it. */
+struct environment {
+	char text[4][32];
+	char *env[8];
+	int used;
+};
+
+static void environment_fd(struct environment *e, int slot, const char *name, int fd)
+{
+	snprintf(e->text[slot], sizeof(e->text[slot]), "%s=%d", name, fd);
+	e->env[e->used++] = e->text[slot];
+}
+
+static void environment_fill(const struct keeper_config *c, struct environment *e)
+{
+	static char path[] = "PATH=/usr/bin", locale[] = "LC_ALL=C", preload[] = "LD_PRELOAD=" JAIL_PRELOAD;
+
+	*e = (struct environment){ .env = { path, locale, preload }, .used = 3 };
+	if (spawn_mode_clones(c->mode))
+		environment_fd(e, 0, "CARREL_PRIVATE_FD", KEEPER_FD_FILES + SPAWN_FD_RAM);
+	if (c->mode == SPAWN_RESUME) {
+		environment_fd(e, 1, "CARREL_STATE_FD", KEEPER_FD_FILES + SPAWN_FD_STATE);
+		environment_fd(e, 2, "CARREL_PAGES_FD", KEEPER_FD_FILES + SPAWN_FD_PAGES);
+	}
+	if (c->engine == SPAWN_ENGINE_QEMU_KVM)
+		environment_fd(e, 3, "CARREL_KVM_FD", KEEPER_FD_KVM);
+}
+
 /* The child. Failures go to qemu.log, which the keeper quotes. */
 static void exec_qemu(const struct keeper *k, const struct jail *jail, const struct qemu_args *args)
 {
-	char message[SPAWN_MESSAGE_MAX], private_fd[32], kvm_fd[32];
-	char path[] = "PATH=/usr/bin", locale[] = "LC_ALL=C", preload[] = "LD_PRELOAD=" JAIL_PRELOAD;
-	char *env[] = { path, locale, preload, NULL, NULL, NULL };
-	int n = 3;
+	char message[SPAWN_MESSAGE_MAX];
+	struct environment e;
 
 	if (jail_enter_guest(jail, message, sizeof(message)) != 0) {
 		dprintf(jail->log_fd, "%s\n", message);
 		_exit(126);
 	}
-	if (k->config.mode == SPAWN_CLONE) {
-		snprintf(private_fd, sizeof(private_fd), "CARREL_PRIVATE_FD=%d",
-			 KEEPER_FD_FILES + SPAWN_FD_RAM);
-		env[n++] = private_fd;
-	}
-	if (k->config.engine == SPAWN_ENGINE_QEMU_KVM) {
-		snprintf(kvm_fd, sizeof(kvm_fd), "CARREL_KVM_FD=%d", KEEPER_FD_KVM);
-		env[n++] = kvm_fd;
-	}
+	environment_fill(&k->config, &e);
 	pass_files(&k->config);
-	execve(args->argv[0], args->argv, env);
+	execve(args->argv[0], args->argv, e.env);
 	dprintf(jail->log_fd, "Cannot execute %s: %s.\n", args->argv[0], strerror(errno));
 	_exit(127);
 }

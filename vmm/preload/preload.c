@@ -6,7 +6,9 @@
  *     offset 0, and /dev/kvm one of the descriptor named by CARREL_KVM_FD;
  *   - when CARREL_PRIVATE_FD names a descriptor, shared mappings of its file
  *     become private: a clone's memory is copied on write, and the snapshot's
- *     file, which was opened for reading only, cannot be touched.
+ *     file, which was opened for reading only, cannot be touched;
+ *   - when CARREL_PAGES_FD names one as well, the private pages of a paused
+ *     machine are loaded over that mapping: see load.h.
  * No other call is changed.
  */
 #include <dlfcn.h>
@@ -20,6 +22,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "load.h"
 
 #define PREFIX "/carrel/fd/"
 
@@ -128,15 +132,32 @@ static int is_private(int fd)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Once, over the mapping of all guest memory. */
+static void pages_into(void *ram, size_t length, int ram_fd)
+{
+	static int loaded;
+	int pages_fd = fd_from_text(getenv("CARREL_PAGES_FD"));
+	int state_fd = fd_from_text(getenv("CARREL_STATE_FD"));
+
+	if (pages_fd < 0 || loaded)
+		return;
+	loaded = 1;
+	load_pages(ram, length, ram_fd, state_fd, pages_fd);
+}
+
 void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
-	int saved = errno;
+	int saved = errno, private = (flags & MAP_SHARED) && is_private(fd);
+	void *at;
 
 	/* MAP_SHARED_VALIDATE, used for persistent memory, holds both bits. */
-	if ((flags & MAP_SHARED) && is_private(fd))
+	if (private)
 		flags = (flags & ~MAP_TYPE) | MAP_PRIVATE | MAP_NORESERVE;
 	errno = saved;
-	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+	at = (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+	if (private && at != MAP_FAILED && offset == 0)
+		pages_into(at, length, fd);
+	return at;
 }
 
 void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
