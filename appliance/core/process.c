@@ -38,13 +38,19 @@ void process_leave(struct process *p)
 	if (p->leaving)
 		return;
 	p->leaving = true;
+	if (p->exited) {
+		struct store_txn *t = store_txn_new(p->store);
+
+		store_txn_process_gone(t, p->id);
+		store_txn_submit(t, NULL, NULL);
+	}
 	process_unlist(p);
 	if (p->pipe)
 		bytepipe_hub_close(p->pipe, NULL);
 	p->pipe = NULL;
 	hub_timer_free(p->timer);
 	hub_timer_free(p->linger);
-	if (!p->creating)
+	if (!p->asked)
 		hub_post(p->hub, &p->release, process_free, p);
 }
 
@@ -56,14 +62,42 @@ static void ignore_answer(int err, int status, json_t *reply, void *arg)
 	(void)arg;
 }
 
-/* Kills its group and lets the agent forget it. Cut under way, the link's next
- * session finds no reader: the process then ends with its sandbox. */
-void process_kill(struct process *p)
+/* Nothing of it is left to end, or it ends with what it is in. */
+static bool process_is_over(const struct process *p, int err)
+{
+	return p->exited || err == -ECANCELED || p->sandbox->state >= SANDBOX_ENDING;
+}
+
+static void on_forgotten(int err, int status, json_t *reply, void *arg)
+{
+	struct process *p = arg;
+
+	(void)reply;
+	p->asked = false;
+	p->exited = err == 0 && (status == 204 || status == 404);
+	if (p->leaving)
+		hub_post(p->hub, &p->release, process_free, p);
+	else if (process_is_over(p, err))
+		process_leave(p);
+	/* else the link was cut: again when it is back */
+}
+
+void process_abandon(struct process *p)
 {
 	char path[STORE_ID_MAX + 32];
 
+	p->abandoned = true;
+	if (p->pipe)
+		bytepipe_hub_close(p->pipe, NULL);
+	p->pipe = NULL;
+	if (p->timer)
+		hub_timer_stop(p->timer);
+	channel_free(p->channel);
+	p->channel = NULL;
 	snprintf(path, sizeof(path), "/processes/%s", p->id);
-	guest_call(p->sandbox->guest, "DELETE", path, NULL, GUEST_CALL_MS, ignore_answer, NULL);
+	if (!p->asked &&
+	    guest_call(p->sandbox->guest, "DELETE", path, NULL, GUEST_CALL_MS, on_forgotten, p) == 0)
+		p->asked = true;
 }
 
 static void on_linger(void *arg)
@@ -79,11 +113,12 @@ static void process_exited(struct process *p, const uint8_t *payload, size_t len
 
 	if (len <= EXIT_FRAME_MAX)
 		exit = json_parse_bounded((const char *)payload, len, EXIT_VALUES_MAX, EXIT_DEPTH_MAX);
-	if (!json_is_object(exit))
+	p->exited = json_is_object(exit);
+	if (p->exited)
+		process_end(p, exit, NULL);
+	else
 		sandbox_end(p->sandbox, REASON_PROTOCOL,
 			    "The sandbox's agent sent a process's end that is none.");
-	else
-		process_end(p, exit, NULL);
 	json_decref(exit);
 }
 
@@ -162,6 +197,7 @@ static void on_detached(struct channel *c, int err, int status, void *arg)
 		sandbox_end(p->sandbox, REASON_PROTOCOL,
 			    "The sandbox's agent broke the framing of a process's channel.");
 	} else if (status == 404) {
+		p->exited = true;
 		process_end(p, NULL, "lost");
 		process_push(p);
 	}
@@ -208,7 +244,11 @@ static void process_refused(struct process *p, int err)
 
 	p->waiter = NULL;
 	bytepipe_worker_close(p->pipe, NULL);
-	process_leave(p);
+	/* Cut off from the answer, it may have been started. */
+	if (process_is_over(p, err))
+		process_leave(p);
+	else
+		process_abandon(p);
 	hub_call_end(&w->call, err);
 }
 
@@ -217,12 +257,13 @@ static void on_created(int err, int status, json_t *reply, void *arg)
 	struct process *p = arg;
 	struct process_waiter *w = p->waiter;
 
-	p->creating = false;
+	p->asked = false;
 	if (p->leaving) {
 		hub_post(p->hub, &p->release, process_free, p);
 		return;
 	}
 	if (err < 0 || status != 201) {
+		p->exited = err == 0;
 		err = guest_fault(&w->call.fault, err, status, reply);
 		if (w->spec->cwd && err == -EINVAL && strstr(w->call.fault.message, "working directory"))
 			snprintf(w->call.fault.field, sizeof(w->call.fault.field), "cwd");
@@ -249,7 +290,7 @@ static struct process *process_new(struct sandbox *sb, const struct process_spec
 
 	if (!p)
 		return NULL;
-	*p = (struct process){ .hub = sb->core->hub, .timeout_s = spec->timeout_s };
+	*p = (struct process){ .store = sb->core->store, .hub = sb->core->hub, .timeout_s = spec->timeout_s };
 	id_new("prc", p->id);
 	p->channel = channel_new(CHANNEL_REFUSE, &channel_ops, p);
 	p->pipe = bytepipe_new();
@@ -296,6 +337,7 @@ static void process_audit(const struct process *p, const struct process_spec *sp
 		json_object_set(detail, "argv", spec->argv);
 	else
 		json_object_set_new(detail, "cmd", json_string(spec->cmd));
+	store_txn_process(t, p->sandbox->id, p->id);
 	store_txn_audit(t, p->sandbox->owner, p->sandbox->id, "process", detail);
 	store_txn_submit(t, NULL, NULL);
 	json_decref(detail);
@@ -322,11 +364,29 @@ void process_run(struct process_waiter *w)
 	json_decref(body);
 	if (err < 0) {
 		guest_fault(&w->call.fault, -ECONNRESET, 0, NULL);
+		p->exited = true;
 		process_refused(p, err);
 		return;
 	}
-	p->creating = true;
+	p->asked = true;
 	process_audit(p, w->spec);
+}
+
+int process_restore(struct sandbox *sb, const char *id)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	*p = (struct process){ .sandbox = sb,
+			       .store = sb->core->store,
+			       .hub = sb->core->hub,
+			       .abandoned = true,
+			       .ended = true,
+			       .next = sb->processes };
+	snprintf(p->id, sizeof(p->id), "%s", id);
+	sb->processes = p;
+	return 0;
 }
 
 void processes_link_up(struct sandbox *sb)
@@ -334,7 +394,9 @@ void processes_link_up(struct sandbox *sb)
 	struct process *p;
 
 	for (p = sb->processes; p; p = p->next) {
-		if (p->exists && (!p->ended || p->pipe))
+		if (p->abandoned)
+			process_abandon(p);
+		else if (p->exists && (!p->ended || p->pipe))
 			process_attach(p);
 	}
 }
@@ -345,7 +407,7 @@ void processes_sandbox_ended(struct sandbox *sb)
 
 	for (p = sb->processes; p; p = next) {
 		next = p->next;
-		if (p->creating)
+		if (p->asked)
 			continue; /* its answer is an error when the link goes */
 		/* It lives on without its sandbox until its reader has the rest. */
 		process_end(p, NULL, sb->reason);

@@ -28,6 +28,8 @@ struct process_waiter {
 
 /* Ends w->call once the process runs, or with the reason why not. */
 void process_run(struct process_waiter *w);
+/* One that an earlier carreld started: its reader is gone with that, so it is abandoned. */
+int process_restore(struct sandbox *sb, const char *id);
 void processes_link_up(struct sandbox *sb);
 void processes_sandbox_ended(struct sandbox *sb);
 

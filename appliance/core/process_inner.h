@@ -10,6 +10,7 @@
 
 struct process {
 	struct sandbox *sandbox;
+	struct store *store;
 	struct hub *hub;
 	struct process *next;
 	char id[STORE_ID_MAX];
@@ -21,7 +22,10 @@ struct process {
 	struct utf8_split text[2]; /* unfinished characters: stdout, stderr */
 	char *input;
 	size_t input_len, input_at;
-	bool input_closed, exists, ended, paused, timed_out, killing, creating, leaving;
+	bool input_closed, exists, ended, paused, timed_out, killing, leaving;
+	bool asked;     /* the agent owes an answer, which comes here */
+	bool exited;    /* the agent has forgotten it, or will */
+	bool abandoned; /* nobody reads it any more: it is to be killed */
 	unsigned timeout_s;
 	int64_t began_ms;
 	struct hub_timer *timer, *linger;
@@ -30,8 +34,8 @@ struct process {
 
 /* Out of its sandbox; the memory goes once what was posted has run. */
 void process_leave(struct process *p);
-/* Kills its group and lets the agent forget it. */
-void process_kill(struct process *p);
+/* Nobody reads it any more: its group is killed, and the agent forgets it, now or when the link is back. */
+void process_abandon(struct process *p);
 
 /* process_out.c */
 /* stream: 0 stdout, 1 stderr. */

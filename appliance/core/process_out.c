@@ -91,9 +91,10 @@ void process_push(struct process *p)
 	if (!p->pipe || p->leaving)
 		return;
 	if (bytepipe_worker_gone(p->pipe)) {
-		if (!p->ended)
-			process_kill(p);
-		process_leave(p);
+		if (p->ended)
+			process_leave(p);
+		else
+			process_abandon(p);
 		return;
 	}
 	p->lines_at += bytepipe_hub_write(p->pipe, lines->bytes + p->lines_at, lines->len - p->lines_at);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kernel.h"
+#include "process.h"
 #include "sandbox.h"
 #include "template.h"
 #include "times.h"
@@ -167,6 +168,24 @@ static int kernels_recover(struct sandbox *sb, struct fault *f)
 	return 0;
 }
 
+static int processes_recover(struct sandbox *sb, struct fault *f)
+{
+	json_t *rows = NULL, *row;
+	size_t i;
+	int err = store_open_processes(sb->core->store, sb->id, &rows);
+
+	if (err < 0)
+		return fault_set(f, -err, 500, "store", "The processes of %s cannot be read.", sb->id);
+	json_array_foreach(rows, i, row)
+	{
+		err = process_restore(sb, text_of(row, "id"));
+		if (err < 0)
+			break;
+	}
+	json_decref(rows);
+	return err < 0 ? fault_set(f, -err, 500, "internal", "Out of memory.") : 0;
+}
+
 /* --- sandboxes --- */
 
 static struct sandbox *sandbox_from(struct core *c, json_t *row)
@@ -203,6 +222,8 @@ static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 	err = kernels_recover(sb, f);
 	if (!err)
 		err = executions_recover(sb, f);
+	if (!err)
+		err = processes_recover(sb, f);
 	if (err < 0)
 		return err;
 	if (sandbox_machine_adopt(sb) < 0)

@@ -52,6 +52,13 @@ int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret)
 	return all_rows(s, sql, sandbox_id, ret);
 }
 
+int store_open_processes(struct store *s, const char *sandbox_id, json_t **ret)
+{
+	static const char sql[] = "SELECT id FROM processes WHERE sandbox_id = ?";
+
+	return all_rows(s, sql, sandbox_id, ret);
+}
+
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 {
 	static const char sql[] =

@@ -72,6 +72,22 @@ void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id)
 	step_text(t, txn_row(t, sql), kernel_id);
 }
 
+void store_txn_process(struct store_txn *t, const char *sandbox_id, const char *process_id)
+{
+	static const char sql[] = "INSERT INTO processes (id, sandbox_id) VALUES (?, ?)";
+	struct step *step = txn_row(t, sql);
+
+	step_text(t, step, process_id);
+	step_text(t, step, sandbox_id);
+}
+
+void store_txn_process_gone(struct store_txn *t, const char *process_id)
+{
+	static const char sql[] = "DELETE FROM processes WHERE id = ?";
+
+	step_text(t, txn_row(t, sql), process_id);
+}
+
 void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 {
 	static const char sql[] =

@@ -77,6 +77,12 @@ static const char version_3[] =
 	"ALTER TABLE executions ADD COLUMN kernel_restarted INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE kernels ADD COLUMN restarted INTEGER NOT NULL DEFAULT 0;";
 
+/* Processes that somebody reads: after a restart nobody does, and they are ended. */
+static const char version_4[] =
+	"CREATE TABLE processes ("
+	"  id TEXT PRIMARY KEY NOT NULL, sandbox_id TEXT NOT NULL REFERENCES sandboxes(id) ON DELETE CASCADE) STRICT;"
+	"CREATE INDEX processes_sandbox ON processes(sandbox_id);";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2, version_3 };
+const char *const schema_steps[] = { version_1, version_2, version_3, version_4 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

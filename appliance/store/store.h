@@ -12,7 +12,7 @@
  * a newer one is refused with a sentence.
  *
  * Tables (names bind, reference: sandboxes, executions, outputs carry the REST
- * fields): owners, keys, sandboxes, kernels, executions, outputs, audit.
+ * fields): owners, keys, sandboxes, kernels, processes, executions, outputs, audit.
  */
 #ifndef CARREL_STORE_H
 #define CARREL_STORE_H
@@ -115,6 +115,8 @@ struct store_txn *store_txn_new(struct store *s);
 void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row);     /* insert or replace */
 void store_txn_kernel(struct store_txn *t, const struct kernel_row *row);
 void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id);
+void store_txn_process(struct store_txn *t, const char *sandbox_id, const char *process_id);
+void store_txn_process_gone(struct store_txn *t, const char *process_id);
 void store_txn_execution(struct store_txn *t, const struct execution_row *row);
 void store_txn_output(struct store_txn *t, const struct output_row *row);
 void store_txn_audit(struct store_txn *t, const char *owner_id, const char *sandbox_id, const char *action,
@@ -171,6 +173,7 @@ int store_execution_erase(struct store *s, const char *owner_id, const char *id,
  * every column (also received, sent, restarted, timeout_ms, log_bytes, last_seq, env). */
 int store_open_sandboxes(struct store *s, json_t **ret);
 int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret);
+int store_open_processes(struct store *s, const char *sandbox_id, json_t **ret);
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret);
 int store_outputs(struct store *s, const char *execution_id, json_t **ret);
 

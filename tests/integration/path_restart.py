@@ -106,10 +106,54 @@ def start_is_cut(a):
     patient(a.kill, s)
 
 
+RUNNING = """
+import os
+def running():
+    found = 0
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            found += open(f'/proc/{pid}/cmdline').read().split('\\0')[:2] == ['sleep', '4321']
+        except OSError:
+            pass
+    return found
+"""
+
+
+def process_is_cut(a):
+    """A process is its reader's: when carreld dies the stream breaks without an end, and the process is killed like after
+    any hang-up, so that nothing nobody can reach goes on inside."""
+    s = patient(a.create)["id"]
+    a.execute(s, RUNNING)
+    stream = a.events("POST", f"/v1/sandboxes/{s}/processes", {"cmd": "sleep 4321 & sleep 4321"})
+    assert next(stream)["type"] == "started"
+    while text(a.execute(s, "print(running())")) != "2\n":
+        time.sleep(0.1)
+    os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+    seen = []
+    with contextlib.suppress(Exception):  # the connection breaks
+        seen += list(stream)
+    assert not any(e["type"] == "end" for e in seen), seen
+    deadline = time.monotonic() + 30
+    while text(patient(a.execute, s, "print(running())")) != "0\n":
+        assert time.monotonic() < deadline, "a process goes on without its reader"
+        time.sleep(0.2)
+    # One that ended by itself, and one that was hung up, are forgotten too.
+    assert end(list(a.events("POST", f"/v1/sandboxes/{s}/processes", {"cmd": "exit 3"})))["exit_code"] == 3
+    with contextlib.closing(a.events("POST", f"/v1/sandboxes/{s}/processes", {"cmd": "sleep 4321"})) as stream:
+        next(stream)
+    rows = lambda: subprocess.run(["sqlite3", "-readonly", os.path.join(a.state, "carrel.db"), "SELECT count(*) FROM processes"],  # noqa: E731
+                                  capture_output=True, text=True, check=True).stdout
+    while rows() != "0\n" or text(a.execute(s, "print(running())")) != "0\n":
+        assert time.monotonic() < deadline, rows()
+        time.sleep(0.2)
+    a.kill(s)
+
+
 def main():
     with Appliance() as a:
         fresh_is_not_forgotten(a)
         start_is_cut(a)
+        process_is_cut(a)
         for pattern in ("carreld", "carrel-spawn", "nginx"):
             killed_in_the_middle(a, pattern)
 
