@@ -55,9 +55,9 @@ struct vm {
 	enum vm_run run;
 	/* TASK_SAVE: own, -1: none */
 	int state_fd, pages_fd;
-	int spool_fd;          /* QEMU's device state, before it goes into state_fd */
-	unsigned turns;        /* of QEMU's loop, to settle */
-	uint64_t pages_serial; /* of the request to carrel-spawn; 0: not asked */
+	int spool_fd;                /* QEMU's device state, before it goes into state_fd */
+	unsigned turns, turns_asked; /* of QEMU's loop, to settle */
+	uint64_t pages_serial;       /* of the request to carrel-spawn; 0: not asked */
 	char agent_path[VM_PATH_MAX], qmp_path[VM_PATH_MAX];
 };
 

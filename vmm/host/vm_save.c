@@ -23,6 +23,8 @@ enum {
 	 * what a unix socket holds (net.core.wmem_default, 208 KiB). That must be
 	 * over before the state is taken, and each answer of the monitor takes a turn. */
 	SAVE_SETTLE_TURNS = 64,
+	/* Asked at once: what QEMU takes from its monitor before it has answered. */
+	SAVE_SETTLE_AHEAD = 8,
 };
 
 static void close_fd(int *fd)
@@ -162,10 +164,15 @@ static void save_settled(int err, const json_t *value, const char *message, void
 	struct vm *vm = arg;
 
 	SAVE_CHECK();
-	if (++vm->turns < SAVE_SETTLE_TURNS)
-		vm_ask(vm, "query-status", NULL, -1, save_settled);
-	else
+	if (++vm->turns == SAVE_SETTLE_TURNS) {
 		vm_ask(vm, "migrate-set-capabilities", vm_capabilities(), -1, save_prepared);
+		return;
+	}
+	while (vm->task == TASK_SAVE && vm->turns_asked < SAVE_SETTLE_TURNS &&
+	       vm->turns_asked < vm->turns + SAVE_SETTLE_AHEAD) {
+		vm->turns_asked++;
+		vm_ask(vm, "query-status", NULL, -1, save_settled);
+	}
 }
 
 /* --- verbs --- */
@@ -239,6 +246,7 @@ int vm_save(struct vm *vm, int state_fd, int pages_fd)
 	if (err)
 		return err;
 	vm->turns = 0;
+	vm->turns_asked = 1;
 	err = save_files(vm, state_fd, pages_fd);
 	if (!err)
 		err = task_go(vm, "query-status", save_settled);
