@@ -314,13 +314,14 @@ int core_templates(struct core *c, json_t **ret)
 	const struct image *image = &c->image;
 	json_t *recipe = image->recipe, *list;
 	json_t *description = json_object_get(recipe, "description");
+	json_t *languages = json_object_get(recipe, "languages"), *limits = json_object_get(recipe, "limits");
 
 	/* Copies: what a worker holds must not share counters of references with another's. */
-	list = json_pack("{s:[{s:s, s:s*, s:s, s:s, s:o*, s:o*}], s:n}", "templates", "name",
+	list = json_pack("{s:[{s:s, s:s*, s:s, s:s, s:o, s:o}], s:n}", "templates", "name",
 			 image->template_name, "description", json_string_value(description), "image",
 			 image->hash, "built_at", image->built_at, "languages",
-			 json_deep_copy(json_object_get(recipe, "languages")), "limits",
-			 json_deep_copy(json_object_get(recipe, "limits")), "next");
+			 languages ? json_deep_copy(languages) : json_pack("[s]", kernel_language(c, NULL)),
+			 "limits", limits ? json_deep_copy(limits) : json_object(), "next");
 	if (!list)
 		return -ENOMEM;
 	*ret = list;

@@ -49,8 +49,16 @@ int about_stats(struct request *r, struct fault *f)
 
 int about_templates(struct request *r, struct fault *f)
 {
+	const char *cursor;
+	unsigned limit;
 	json_t *list;
+	int err = list_window(r, &limit, &cursor, f);
 
+	/* One page holds them all, so none is continued. */
+	if (!err && cursor && *cursor)
+		err = store_fault(f, -EINVAL, "template");
+	if (err)
+		return err;
 	return core_templates(r->core, &list) ? fault_no_memory(f) : respond_json(r, 200, list, f);
 }
 

@@ -226,6 +226,15 @@ def environment(a):
     events = list(a.events("POST", f"/v1/sandboxes/{s}/processes", {"cmd": "printf '%s' \"$QUOTES$LINES$WORLD\"", "env": {}}))
     assert text(events) == env["QUOTES"] + env["LINES"] + env["WORLD"], events
     a.kill(s)
+    # As much as is taken at all, in bytes that JSON writes longest.
+    most = {"N": "\x01" * 9_000, "M": "\U0001f41f" * 1_000}
+    assert 59_000 > len(json.dumps(most, ensure_ascii=False).encode()) > 57_000
+    s = a.create(env=most)["id"]
+    for events in (a.execute(s, code), list(a.events("POST", f"/v1/sandboxes/{s}/processes", {"argv": ["/usr/bin/python3", "-c", code], "env": {"A": "y" * 59_000}}))):
+        got = json.loads(text(events))
+        assert {k: got.get(k) for k in most} == most
+    assert a.json("POST", f"/v1/sandboxes/{s}/kernels", {})["state"] in ("starting", "idle")
+    a.kill(s)
 
 
 def main():
