@@ -106,7 +106,8 @@ void events_bundle(struct events *e, const char *type, json_t *data, json_t *fie
 	json_object_update(line, fields);
 	json_object_set_new(line, "truncated", json_true());
 	json_object_set_new(line, "omitted", bundle_omitted(data, kept));
-	json_object_set_new(line, "full", json_string(full_url));
+	if (full_url)
+		json_object_set_new(line, "full", json_string(full_url));
 	json_decref(fields);
 	events_add(e, type, line);
 }

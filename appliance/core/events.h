@@ -33,7 +33,7 @@ int events_add(struct events *e, const char *type, json_t *fields);
 /* Text of any length as one or more events, split between characters. */
 void events_text(struct events *e, const char *type, const char *text, size_t len);
 /* result or display. What does not fit a line is left out and named:
- * "truncated":true,"omitted":[mime…],"full":URL. data is borrowed, fields taken over. */
+ * "truncated":true,"omitted":[mime…],"full":URL (NULL: without). data is borrowed, fields taken over. */
 void events_bundle(struct events *e, const char *type, json_t *data, json_t *fields, const char *full_url);
 /* error{name,value,traceback}, cut where a part is longer than EVENT_ERROR_MAX. */
 void events_error(struct events *e, const char *name, const char *value, size_t value_len, json_t *traceback);

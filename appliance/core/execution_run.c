@@ -126,7 +126,8 @@ static void execution_bundle(struct execution *e, struct store_txn *t, const str
 	if (m->type == JUPYTER_UPDATE_DISPLAY)
 		json_object_set_new(fields, "update", json_true());
 	full_url(e, n, url, sizeof(url));
-	events_bundle(&e->events, kind, m->data, fields, url);
+	/* Past the bound on outputs there is no row to fetch from. */
+	events_bundle(&e->events, kind, m->data, fields, n ? url : NULL);
 }
 
 static void execution_stream(struct execution *e, struct store_txn *t, const char *stream, const char *text,

@@ -168,6 +168,9 @@ void kernel_is_gone(struct kernel *k);
 /* Nobody will be told anything any more: the sandbox ends, or the core. */
 void kernel_waiters_end(struct kernel *k);
 
+/* kernel_sweep.c: once after a restart. */
+void kernels_sweep(struct sandbox *sb);
+
 /* kernel_frames.c */
 extern const struct channel_ops kernel_channel_ops;
 /* kernel_batch.c: writes this turn's transaction and acknowledges it once committed. */

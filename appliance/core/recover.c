@@ -97,6 +97,31 @@ static struct kernel *kernel_of_row(struct sandbox *sb, const char *id)
 	return k;
 }
 
+/* What cannot go on is not left looking as if it would. */
+static void execution_lost(struct sandbox *sb, json_t *row, const char *why)
+{
+	struct execution_row lost = { .status = "died",
+				      .reason = REASON_HOST_RESTART,
+				      .exit_code = -1,
+				      .execution_count = number_of(row, "execution_count"),
+				      .queued_ms = number_of(row, "queued_ms"),
+				      .started_ms = number_of(row, "started_ms"),
+				      .ended_ms = unix_ms(),
+				      .timeout_ms = number_of(row, "timeout_ms"),
+				      .kernel_restarted =
+					      json_is_true(json_object_get(row, "kernel_restarted")),
+				      .last_seq = (uint64_t)number_of(row, "last_seq"),
+				      .log_bytes = (uint64_t)number_of(row, "log_bytes") };
+	struct store_txn *t = store_txn_new(sb->core->store);
+
+	core_log("execution %s is given up: %s", text_of(row, "id"), why);
+	snprintf(lost.id, sizeof(lost.id), "%s", text_of(row, "id"));
+	snprintf(lost.sandbox_id, sizeof(lost.sandbox_id), "%s", sb->id);
+	snprintf(lost.kernel_id, sizeof(lost.kernel_id), "%s", text_of(row, "kernel_id"));
+	store_txn_execution(t, &lost);
+	store_txn_submit(t, NULL, NULL);
+}
+
 static int executions_recover(struct sandbox *sb, struct fault *f)
 {
 	struct core *c = sb->core;
@@ -113,8 +138,7 @@ static int executions_recover(struct sandbox *sb, struct fault *f)
 	{
 		k = kernel_of_row(sb, text_of(row, "kernel_id"));
 		if (!k) {
-			core_log("execution %s: its kernel %s is not known", text_of(row, "id"),
-				 text_of(row, "kernel_id"));
+			execution_lost(sb, row, "its kernel is not known");
 			continue;
 		}
 		err = xlog_open(c->settings->state, text_of(row, "id"), false,
@@ -122,8 +146,7 @@ static int executions_recover(struct sandbox *sb, struct fault *f)
 				false, &log);
 		e = err < 0 ? NULL : execution_from(k, row, log);
 		if (!e) {
-			core_log("execution %s: its event log cannot be opened (%s)", text_of(row, "id"),
-				 strerror(err < 0 ? -err : ENOMEM));
+			execution_lost(sb, row, err < 0 ? "its event log cannot be opened" : "out of memory");
 			continue;
 		}
 		execution_resume(k, e, row);
@@ -203,7 +226,7 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 	sb->cpus = json_number_value(json_object_get(limits, "cpus"));
 	template_class(sb->memory_mb, sb->cpus, sb->disk_mb, &sb->cls);
 	sb->created_ms = number_of(row, "created_ms");
-	sb->identified = true;
+	sb->identified = sb->kernels_unswept = true;
 	return sb;
 }
 

@@ -50,6 +50,7 @@ struct sandbox {
 	struct guest *guest;
 	struct identity *identity;
 	struct kernel *kernels;
+	bool kernels_unswept; /* from before a restart: the agent may have more than the rows say */
 	struct process *processes;
 	struct transfer *transfers;
 	struct scratch_job *scratch; /* its disk is being made */

@@ -88,6 +88,7 @@ static void on_link_up(struct guest *g, void *arg)
 	for (k = sb->kernels; k && sb->state == SANDBOX_RUNNING; k = k->next)
 		kernel_link_up(k);
 	processes_link_up(sb);
+	kernels_sweep(sb);
 }
 
 static void on_link_broken(struct guest *g, const char *reason, const char *message, void *arg)

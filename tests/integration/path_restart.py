@@ -106,6 +106,30 @@ def start_is_cut(a):
     patient(a.kill, s)
 
 
+def asked_for_is_cut(a):
+    """carreld dies while somebody asks for a kernel: either it is listed, or it is gone inside too."""
+    s = patient(a.create)["id"]
+    for delay in (0.05, 0.3, 0.6):
+        def client():
+            with contextlib.suppress(Exception):  # its connection is cut when carreld dies
+                a.json("POST", f"/v1/sandboxes/{s}/kernels", {})
+
+        thread = threading.Thread(target=client)
+        thread.start()
+        time.sleep(delay)
+        os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+        thread.join()
+        patient(a.execute, s, "import os")
+        deadline = time.monotonic() + 30
+        while True:
+            inside = int(text(a.execute(s, "print(len(os.listdir('/run/carrel/kernels')))")))
+            if inside == len(a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"]):
+                break
+            assert time.monotonic() < deadline, (delay, inside)
+            time.sleep(0.2)
+    a.kill(s)
+
+
 RUNNING = """
 import os
 def running():
@@ -153,6 +177,7 @@ def main():
     with Appliance() as a:
         fresh_is_not_forgotten(a)
         start_is_cut(a)
+        asked_for_is_cut(a)
         process_is_cut(a)
         for pattern in ("carreld", "carrel-spawn", "nginx"):
             killed_in_the_middle(a, pattern)

@@ -292,24 +292,37 @@ static void refusals_are_told(const char *id)
 	fake.answer_status = 0;
 }
 
+static void ended_by_restart(const char *id)
+{
+	json_t *row;
+
+	CHECK_INT(store_execution_get(u.store, u.owner, id, &row), 0);
+	CHECK_STR(text_of(row, "status"), "died");
+	CHECK_STR(text_of(row, "reason"), "host-restart");
+	CHECK(text_of(row, "ended_at"));
+	json_decref(row);
+}
+
 /* Its machine does not outlive the core here: rows and cells say so. */
 static void restart(void)
 {
-	char id[STORE_ID_MAX];
-	struct run r;
-	json_t *row;
+	char id[STORE_ID_MAX], path[600];
+	struct run r, damaged;
 
 	create(id, "clone");
 	r = start(id, "hang", 0);
+	damaged = start(id, "print x", 0);
 	wait_started(&r);
 	core_stop(core, false);
 	xlog_unref(r.log);
+	xlog_unref(damaged.log);
+	/* Its events are gone: it cannot go on, and does not look as if it would. */
+	snprintf(path, sizeof(path), "%s/spool/%s/events", u.dir, damaged.id);
+	CHECK_INT(unlink(path), 0);
 	core_begin();
 	sandbox_ended(id, "host-restart");
-	CHECK_INT(store_execution_get(u.store, u.owner, r.id, &row), 0);
-	CHECK_STR(text_of(row, "status"), "died");
-	CHECK_STR(text_of(row, "reason"), "host-restart");
-	json_decref(row);
+	ended_by_restart(r.id);
+	ended_by_restart(damaged.id);
 }
 
 int main(void)
