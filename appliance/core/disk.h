@@ -10,7 +10,8 @@
 
 enum { DISK_HASH_SIZE = 65 };
 
-/* Copies data extents only; to gets the same length. 0 or negative errno. */
+/* Copies data extents only, or none where the file system can share them; to gets
+ * the same length and loses what it had. 0 or negative errno. */
 int disk_copy_sparse(int from, int to);
 /* SHA-256 over every data extent with its place, and the length. 0 or negative errno. */
 int disk_hash(int fd, char ret[DISK_HASH_SIZE]);
