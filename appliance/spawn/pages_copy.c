@@ -29,7 +29,7 @@ struct copy {
 	struct sum data_sum;
 	uint64_t data_written; /* bytes */
 	size_t used;           /* pages in out */
-	unsigned char (*in)[PAGES_PAGE], (*out)[PAGES_PAGE];
+	unsigned char (*out)[PAGES_PAGE];
 };
 
 static int fail(char *ret_message, int err, const char *what)
@@ -157,25 +157,38 @@ static int extent_add(struct copy *c, uint32_t page, uint32_t count, uint32_t ze
 	return 0;
 }
 
-static int data_add(struct copy *c, uint32_t page, const unsigned char *bytes)
-{
-	int err = extent_add(c, page, 1, 0);
-
-	if (err)
-		return err;
-	memcpy(c->out[c->used++], bytes, PAGES_PAGE);
-	return c->used == PAGES_CHUNK ? out_flush(c) : 0;
-}
-
-/* count private pages at an address, at most PAGES_CHUNK. */
-static int run_copy(struct copy *c, uint64_t at, size_t count)
+/* Read in place; pages of zeros leave gaps that the ones after them fill. */
+static int span_copy(struct copy *c, uint64_t at, size_t count)
 {
 	uint32_t page = (uint32_t)((at - c->maps.base) / PAGES_PAGE);
-	int err = pages_read(c->mem_fd, c->in, count * PAGES_PAGE, at);
+	size_t first = c->used;
+	int err = pages_read(c->mem_fd, c->out[first], count * PAGES_PAGE, at);
 
-	for (size_t i = 0; !err && i < count; i++)
-		err = pages_is_zero(c->in[i]) ? extent_add(c, page + (uint32_t)i, 1, PAGES_ZERO)
-					      : data_add(c, page + (uint32_t)i, c->in[i]);
+	for (size_t i = 0; !err && i < count; i++) {
+		if (pages_is_zero(c->out[first + i])) {
+			err = extent_add(c, page + (uint32_t)i, 1, PAGES_ZERO);
+			continue;
+		}
+		err = extent_add(c, page + (uint32_t)i, 1, 0);
+		if (c->used != first + i)
+			memcpy(c->out[c->used], c->out[first + i], PAGES_PAGE);
+		c->used++;
+	}
+	return !err && c->used == PAGES_CHUNK ? out_flush(c) : err;
+}
+
+/* Private pages at an address. */
+static int run_copy(struct copy *c, uint64_t at, size_t count)
+{
+	int err = 0;
+
+	while (!err && count > 0) {
+		size_t room = PAGES_CHUNK - c->used, n = count < room ? count : room;
+
+		err = span_copy(c, at, n);
+		at += n * PAGES_PAGE;
+		count -= n;
+	}
 	return err;
 }
 
@@ -284,16 +297,13 @@ int pages_copy(const struct pages_copy *job, char *ret_message)
 	int err;
 
 	sum_begin(&c.data_sum);
-	c.in = malloc(PAGES_CHUNK * PAGES_PAGE);
 	c.out = malloc(PAGES_CHUNK * PAGES_PAGE);
-	err = c.in && c.out ? copy_run(&c, ret_message)
-			    : fail(ret_message, -ENOMEM, "save the sandbox's memory");
+	err = c.out ? copy_run(&c, ret_message) : fail(ret_message, -ENOMEM, "save the sandbox's memory");
 	if (err && ftruncate(job->pages_fd, 0) != 0)
 		fprintf(stderr, "carrel-spawn: half a file of saved memory cannot be emptied: %s\n",
 			strerror(errno));
 	pages_maps_free(&c.maps);
 	free(c.table);
-	free(c.in);
 	free(c.out);
 	if (c.mem_fd >= 0)
 		close(c.mem_fd);

@@ -22,7 +22,7 @@ enum {
 	SANDBOX_PENDING_MAX = 16,
 	/* A keeper that has not obeyed within this is killed with all that is inside. */
 	SANDBOX_STOP_MS = 2000,
-	/* Copies of memory at once: each is a process with 2 MiB of buffers, and the
+	/* Copies of memory at once: each is a process with 1 MiB of buffer, and the
 	 * disk does not get faster. */
 	SPAWN_COPIES_MAX = 64,
 	SPAWN_EXIT_MS = 8000, /* all keepers at once, at --stop-on-exit */
