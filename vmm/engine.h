@@ -30,10 +30,10 @@
  *   - save() asks for a paused machine, once: after it, failed or not, resume()
  *     or stop() come next (-EINVAL otherwise). Its machine lives on: resume() continues
  *     it, which together with start(VM_RESUME) of the files is a fork.
- *   - from pause() on until resume() or the end, who has the link neither
- *     reads, writes, opens nor closes it: a stopped machine's memory still
- *     changes with its link, and would not fit its state. What was on its way
- *     when pause() was called does no harm; a resumed machine may have lost it.
+ *   - from save() until its done(), who has the link neither reads, writes,
+ *     opens nor closes it: a stopped machine's memory still changes with its
+ *     link, and would not fit its state. What was on its way when save() was
+ *     called does no harm; a resumed machine may have lost it.
  *   - save() writes the device state into state_fd and, unless it is a
  *     template, every page that differs privately from the snapshot's memory
  *     file into pages_fd (vmm/pages.h; both are emptied first). The two and a
