@@ -170,7 +170,8 @@ int guest_fault(struct fault *f, int err, int status, json_t *reply)
 
 	if (err < 0) {
 		fault_set(f, -err, 503, err == -ETIMEDOUT ? "guest_timeout" : "guest_lost",
-			  err == -ETIMEDOUT ? "The sandbox did not answer in time."
+			  err == -ETIMEDOUT ? "The sandbox did not answer in time. Try again; if it stays "
+					      "so, make a new one."
 					    : "The connection to the sandbox was lost; try again.");
 		f->retry_after_s = 1;
 		return err;

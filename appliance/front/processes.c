@@ -6,6 +6,7 @@
 
 enum {
 	ARGV_MAX = 1024,
+	CMD_MAX = 128 * 1024 - 1, /* one argument of a process, MAX_ARG_STRLEN */
 	CWD_MAX = 4095,
 };
 
@@ -19,7 +20,7 @@ struct process_body {
 #define AT(member) offsetof(struct process_body, member)
 static const struct field process_fields[] = {
 	{ "argv", FIELD_STRINGS, AT(argv), 1, ARGV_MAX },
-	{ "cmd", FIELD_STRING, AT(cmd), 1, JSON_IN_MAX },
+	{ "cmd", FIELD_STRING, AT(cmd), 1, CMD_MAX },
 	{ "cwd", FIELD_STRING, AT(cwd), 1, CWD_MAX },
 	{ "env", FIELD_ENV, AT(env), 0, ENV_MAX },
 	{ "stdin", FIELD_TEXT, AT(input), 0, JSON_IN_MAX },

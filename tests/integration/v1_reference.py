@@ -150,6 +150,16 @@ def lines(a, s, **spec):
     return events
 
 
+def large_code(a, s):
+    """Code of all the size that a body may have."""
+    code = "x = '" + "a" * (MIB - 40) + "'\nprint(len(x))"
+    body = json.dumps({"code": code})
+    assert len(body) <= MIB
+    seen = lines(a, s, code=code)
+    assert text(seen) == f"{MIB - 40}\n", seen
+    assert a.json("GET", "/v1/executions/" + seen[0]["execution_id"])["code"] == code
+
+
 def one(events, kind):
     [e] = [e for e in events if e["type"] == kind]
     return e
@@ -347,7 +357,7 @@ def main():
         keys(a)
         s, _ = sandboxes(a)
         bodies(a, s)
-        for case in (kernels, events, queue, files, processes):
+        for case in (kernels, events, large_code, queue, files, processes):
             case(a, s)
         for case in (appliance, owners, methods):
             case(a)
