@@ -1,8 +1,11 @@
 """Results and displays as messages."""
 
+import builtins
+
 import _carrel
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.lib.pretty import _repr_pprint as print_repr
 
 
 PLAIN = frozenset((int, float, bool, complex, str, bytes))
@@ -10,6 +13,9 @@ PLAIN = frozenset((int, float, bool, complex, str, bytes))
 
 class MessageDisplayHook(DisplayHook):
     """The value of a cell's last expression becomes an execute_result."""
+
+    # A plain attribute: checking its type takes longer than setting it.
+    exec_result = None
 
     def quiet(self):
         # The base class tokenizes the whole cell to find a last semicolon; most
@@ -35,10 +41,17 @@ class MessageDisplayHook(DisplayHook):
         others += [formatter.mimebundle_formatter, formatter.ipython_display_formatter]
         return not any(kind in f.type_printers for f in others)
 
+    def _plain_text(self, result):
+        formatter = self.shell.display_formatter.formatters["text/plain"]
+        # The printer of most plain types is repr() behind much machinery.
+        if formatter.type_printers.get(type(result)) is print_repr and formatter.pprint:
+            return repr(result)
+        return formatter(result)
+
     def compute_format_data(self, result):
         # Asking every formatter takes longer than everything else in `1 + 1`.
         if self._is_plain(type(result)):
-            return {"text/plain": self.shell.display_formatter.formatters["text/plain"](result)}, {}
+            return {"text/plain": self._plain_text(result)}, {}
         # An exception in the value's own __repr__ is shown by IPython and
         # then forgotten; here it makes the cell fail.
         self.shell.displaying_result = True
@@ -46,6 +59,25 @@ class MessageDisplayHook(DisplayHook):
             return super().compute_format_data(result)
         finally:
             self.shell.displaying_result = False
+
+    def update_user_ns(self, result):
+        ns = self.shell.user_ns
+        last = (self._, self.__, self.___)
+        names = ("_", "__", "___")
+        if (
+            "_" in vars(builtins)
+            or any(ns.get(name) is not value for name, value in zip(names, last))
+            or not len(ns["_oh"]) < self.cache_size
+            or result is ns["_oh"]
+        ):
+            # The user took one of the names, or old results have to go.
+            return super().update_user_ns(result)
+        self._, self.__, self.___ = result, self._, self.__
+        count = self.shell.execution_count
+        new = {"_": result, "__": self.__, "___": self.___, f"_{count}": result}
+        ns.update(new)
+        self.shell.user_ns_hidden.update(new)
+        ns["_oh"][count] = result
 
     def write_format_data(self, format_dict, md_dict=None):
         content = {

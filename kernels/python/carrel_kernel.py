@@ -12,6 +12,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import carrel_cell
 import carrel_identity
 import carrel_io
 import carrel_prepare
@@ -39,6 +40,7 @@ def create(prepared):
 class Kernel:
     def __init__(self):
         self.shell = ZMQInteractiveShell.instance(config=config())
+        self.shell.runner = carrel_cell.Runner(self.shell)
         self.shell.questions.install()
         self.environment = carrel_identity.Environment()
         sys.path.insert(0, "")
@@ -121,7 +123,8 @@ class Kernel:
             }
         else:
             reply = {"status": "error", "payload": [], "user_expressions": {}, **error}
-        shell.payload_manager.clear_payload()
+        if reply["payload"]:
+            shell.payload_manager.clear_payload()
         reply["execution_count"] = count
         return reply
 

@@ -11,9 +11,10 @@ import _carrel
 from IPython.core import page, payloadpage
 from IPython.core.autocall import IPyAutocall
 from IPython.core.interactiveshell import InteractiveShell, InteractiveShellABC
-from traitlets import Bool, CBool, Instance, Type, Unicode, default
+from traitlets import CBool, Instance, Type, default
 from traitlets.config import Config
 
+import carrel_cell
 from carrel_display import MessageDisplayHook, MessageDisplayPublisher
 from carrel_io import Questions
 
@@ -52,8 +53,10 @@ class ZMQInteractiveShell(InteractiveShell):
     colors_force = CBool(True)
     exiter = Instance(Exit)
     questions = Instance(Questions, args=())
-    current_cell = Unicode()
-    displaying_result = Bool(False)
+    # Plain attributes: they are read and set for each cell, and traits check.
+    execution_count = 1
+    current_cell = ""
+    displaying_result = False
     shown_error = result_error = None
     left_out = 0
     interrupted = False
@@ -76,6 +79,10 @@ class ZMQInteractiveShell(InteractiveShell):
     def init_hooks(self):
         super().init_hooks()
         self.set_hook("show_in_pager", page.as_hook(payloadpage.page), 99)
+
+    def init_history(self):
+        self.history_manager = carrel_cell.History(shell=self, parent=self)
+        self.configurables.append(self.history_manager)
 
     def init_magics(self):
         super().init_magics()
@@ -103,9 +110,21 @@ class ZMQInteractiveShell(InteractiveShell):
         self.shown_error = None
         self.result_error = None
         self.interrupted = False
-        self.payload_manager.clear_payload()
         # A cell may have changed it; the next one is to be interruptible again.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def run_cell(self, raw_cell, store_history=False, silent=False, shell_futures=True, cell_id=None):
+        plain = not silent and shell_futures and cell_id is None
+        codes = self.runner.prepare(raw_cell, self.execution_count) if plain else None
+        if codes is None:
+            return super().run_cell(raw_cell, store_history, silent, shell_futures, cell_id)
+        result = None
+        try:
+            result = self.runner.run(codes, raw_cell, store_history)
+        finally:
+            self.events.trigger("post_execute")
+            self.events.trigger("post_run_cell", result)
+        return result
 
     def transform_cell(self, raw_cell):
         # Python's own refusal comes where IPython does not expect it.

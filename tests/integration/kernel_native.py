@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 SKIP = 77
 
 try:
+    import cells
     import zmq  # noqa: F401
     from kernel_client import Parent, TOP, elapsed, remove, user_folder
 except ImportError as e:
@@ -285,6 +286,14 @@ def ended(p, k):
     packet = p.receive()
     assert packet["op"] == "exited" and packet["pid"] == k.pid, packet
     return packet["status"]
+
+
+def parent_quick_cells_are_ipythons(parent):
+    quick, slow = parent.fork("quick"), parent.fork("slow")
+    cells.compare(quick, slow)
+    for k in (quick, slow):
+        k.send(k.control, "shutdown_request", {})
+        ended(parent, k)
 
 
 def parent_starts_empty(p):
