@@ -263,7 +263,7 @@ int control_start(struct control *ctl, struct core *c, void *sock, const struct 
 	ctl->out_tail = &ctl->out;
 	pthread_mutex_init(&ctl->lock, NULL);
 	ctl->wake_fd = eventfd(0, EFD_CLOEXEC);
-	err = ctl->wake_fd < 0 ? -errno : thread_start(&ctl->thread, "control", control_main, ctl);
+	err = ctl->wake_fd < 0 ? -errno : thread_start(&ctl->thread, "control", control_main, ctl, SCHED_OTHER);
 	if (err)
 		return err;
 	ctl->started = true;

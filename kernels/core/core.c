@@ -116,6 +116,8 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 	c->zctx = zmq_ctx_new();
 	if (!c->zctx)
 		return FAIL("cannot start ZeroMQ: %s", zmq_strerror(errno));
+	/* As the iopub thread: messages leave in bursts, not one switch of threads each. */
+	zmq_ctx_set(c->zctx, ZMQ_THREAD_SCHED_POLICY, SCHED_BATCH);
 	err = bind_all(c, &s, why, why_size);
 	if (err)
 		return err;

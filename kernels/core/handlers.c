@@ -199,12 +199,12 @@ void handlers_serve(struct core *c, struct request *r)
 {
 	const struct handler *h = find_handler(r->type);
 	json_t *content = NULL;
-	bool ok, later;
+	bool ok, hold;
 
 	c->current = r;
-	/* execute_input follows this one at once. */
-	later = h && h->handle == handle_execute && !r->aborted && !request_bool(r, "silent", false);
-	iopub_put_status(&c->iopub, "busy", r->parent, later);
+	/* Most cells are short: what they publish leaves with their end. */
+	hold = h && h->handle == handle_execute && !r->aborted && !request_bool(r, "silent", false);
+	iopub_put_status(&c->iopub, "busy", r->parent, hold);
 	if (h)
 		content = h->handle(c, r);
 	else

@@ -20,7 +20,7 @@ int heartbeat_start(struct heartbeat *hb, void *sock)
 	int err;
 
 	*hb = (struct heartbeat){ .sock = sock };
-	err = thread_start(&hb->thread, "heartbeat", heartbeat_main, hb);
+	err = thread_start(&hb->thread, "heartbeat", heartbeat_main, hb, SCHED_OTHER);
 	if (err)
 		return err;
 	hb->started = true;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 const char *const iopub_stream_names[2] = { "stdout", "stderr" };
 
@@ -41,17 +42,35 @@ static void wake_locked(struct iopub *io)
 
 	if (!io->sleeping)
 		return;
-	io->sleeping = false;
+	io->sleeping = io->holding = false;
 	/* Cannot fail: the counter is far from its maximum. */
 	if (write(io->wake_fd, &one, sizeof(one)) < 0)
 		log_line("iopub: cannot wake the sender: %s", strerror(errno));
+}
+
+/* Output that a crash must not take along leaves at once; these come again in
+ * what the host knows of the cell. */
+static bool can_wait(const struct iopub_item *item)
+{
+	return !strcmp(item->type, "execute_input") || !strcmp(item->type, "execute_result");
+}
+
+static void hold_locked(struct iopub *io)
+{
+	struct itimerspec in = { .it_value.tv_nsec = IOPUB_HOLD_MS * 1000000L };
+
+	if (io->sleeping && timerfd_settime(io->hold_fd, 0, &in, NULL) == 0)
+		io->holding = true;
+	else
+		wake_locked(io);
 }
 
 static void put_item(struct iopub *io, struct iopub_item *item)
 {
 	pthread_mutex_lock(&io->lock);
 	queue_append(io, item);
-	wake_locked(io);
+	if (!io->holding || !can_wait(item))
+		wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
 }
 
@@ -107,7 +126,7 @@ int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, js
 	return iopub_put(io, type, parent, text, strlen(text), meta, NULL, 0);
 }
 
-int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool later)
+int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool hold)
 {
 	struct iopub_item *item = item_new(ITEM_MESSAGE, "status", parent);
 
@@ -119,7 +138,9 @@ int iopub_put_status(struct iopub *io, const char *state, struct parent *parent,
 	item->bytes = sizeof(*item) + item->content.len;
 	pthread_mutex_lock(&io->lock);
 	queue_append(io, item);
-	if (!later)
+	if (hold)
+		hold_locked(io);
+	else
 		wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
 	return 0;
@@ -231,6 +252,7 @@ static int wait_until(struct iopub *io, bool (*done)(const struct iopub *), int 
 
 	pthread_mutex_lock(&io->lock);
 	if (!done(io)) {
+		wake_locked(io);
 		deadline_in(&deadline, timeout_ms);
 		while (!done(io) && err == 0)
 			err = pthread_cond_timedwait(&io->room, &io->lock, &deadline);
@@ -262,13 +284,20 @@ int iopub_start(struct iopub *io, void *sock, struct session *session, struct ca
 	io->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (io->wake_fd < 0)
 		return -errno;
+	io->hold_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (io->hold_fd < 0) {
+		err = -errno;
+		close(io->wake_fd);
+		return err;
+	}
 	pthread_mutex_init(&io->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&io->room, &attr);
 	pthread_condattr_destroy(&attr);
-	err = thread_start(&io->thread, "iopub", iopub_main, io);
+	err = thread_start(&io->thread, "iopub", iopub_main, io, SCHED_BATCH);
 	if (err) {
+		close(io->hold_fd);
 		close(io->wake_fd);
 		return err;
 	}
@@ -295,5 +324,6 @@ void iopub_stop(struct iopub *io, int timeout_ms)
 	pthread_join(io->thread, NULL);
 	io->started = false;
 	wire_signer_free(&io->signer);
+	close(io->hold_fd);
 	close(io->wake_fd);
 }

@@ -23,6 +23,9 @@ enum {
 	IOPUB_QUEUE_MAX = 8 * 1024 * 1024,
 	/* Text of one stream message, before JSON escapes. */
 	IOPUB_TEXT_MAX = 256 * 1024,
+	/* How long a cell's beginning may wait for its end, so that a short cell
+	 * is a single burst; below what an eye notices. */
+	IOPUB_HOLD_MS = 20,
 };
 
 struct capture;
@@ -41,11 +44,13 @@ struct iopub {
 	pthread_t thread;
 	bool started;
 	int wake_fd;
+	int hold_fd; /* timer that ends a hold */
 	pthread_mutex_t lock;
 	pthread_cond_t room;
 	struct iopub_item *head, **tail;
 	size_t queued;  /* bytes */
 	bool sleeping;  /* in poll: needs wake_fd */
+	bool holding;   /* in poll: hold_fd is set */
 	bool pacing;    /* reads the capture again soon */
 	bool expecting; /* the beginning of a line is kept by capture */
 	bool sending;   /* head was taken and is not sent yet */
@@ -71,8 +76,9 @@ int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, js
 int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const char *text, size_t len);
 /* Text waits in the capture for the rest of its line: drain it after a while. */
 void iopub_expect_text(struct iopub *io);
-/* later: the thread need not hurry, another message follows at once. */
-int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool later);
+/* hold: it, the cell's input and its result wait for output or the next status,
+ * at most IOPUB_HOLD_MS. */
+int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool hold);
 /* Sign what follows in the queue with another key. */
 int iopub_rekey(struct iopub *io, const char *key, size_t len);
 

@@ -182,7 +182,7 @@ static bool take_wake_up(struct iopub *io)
 	bool expecting;
 
 	pthread_mutex_lock(&io->lock);
-	io->sleeping = false;
+	io->sleeping = io->holding = false;
 	expecting = io->expecting;
 	io->expecting = false;
 	pthread_mutex_unlock(&io->lock);
@@ -195,22 +195,25 @@ static void wait_and_read(struct iopub *io, struct reader *r)
 	zmq_pollitem_t items[] = {
 		{ .socket = io->sock, .events = ZMQ_POLLIN },
 		{ .fd = io->wake_fd, .events = ZMQ_POLLIN },
+		{ .fd = io->hold_fd, .events = ZMQ_POLLIN },
 		{ .fd = io->capture->read_fd[0], .events = ZMQ_POLLIN },
 		{ .fd = io->capture->read_fd[1], .events = ZMQ_POLLIN },
 	};
 	int64_t left = r->state == QUIET ? -1 : r->due - now_ms();
 	uint64_t count;
 	bool readable;
-	int n = zmq_poll(items, r->state == QUIET ? 4 : 2, r->state == QUIET || left > 0 ? (long)left : 0);
+	int i, n = zmq_poll(items, r->state == QUIET ? 5 : 3, r->state == QUIET || left > 0 ? (long)left : 0);
 
 	readable = take_wake_up(io);
 	if (n < 0)
 		return;
-	if (items[1].revents && read(io->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_line("iopub: cannot read the wake-up: %s", strerror(errno));
+	for (i = 1; i <= 2; i++) {
+		if (items[i].revents && read(items[i].fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			log_line("iopub: cannot read the wake-up: %s", strerror(errno));
+	}
 	if (items[0].revents)
 		greet(io);
-	reader_step(io, r, readable || items[2].revents || items[3].revents);
+	reader_step(io, r, readable || items[3].revents || items[4].revents);
 }
 
 void *iopub_main(void *arg)

@@ -8,8 +8,9 @@ enum {
 	THREAD_STACK = 512 * 1024,
 };
 
-int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg)
+int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, int policy)
 {
+	const struct sched_param priority = { 0 };
 	sigset_t all, old;
 	pthread_attr_t attr;
 	int err;
@@ -18,6 +19,9 @@ int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *ar
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, policy);
+	pthread_attr_setschedparam(&attr, &priority);
 	err = pthread_create(ret, &attr, fn, arg);
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -5,7 +5,9 @@
 
 #include <pthread.h>
 
-/* -errno. The name shows in /proc and must be under 16 characters. */
-int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg);
+/* -errno. The name shows in /proc and must be under 16 characters. policy:
+ * SCHED_OTHER, or SCHED_BATCH for a thread that does not run in front of the
+ * user's code when it is woken by it, only beside it. */
+int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, int policy);
 
 #endif
