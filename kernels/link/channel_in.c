@@ -60,6 +60,7 @@ static int user_frame_received(struct channel *c, const struct frame *f)
 	if (f->seq != c->received + 1 || f->seq > FRAME_SEQ_MAX)
 		return -EPROTO;
 	c->received = f->seq;
+	c->unsaid += f->len;
 	if (c->ops.frame)
 		c->ops.frame(c, f->type, f->seq, f->payload, f->len, c->arg);
 	return 0;

@@ -138,6 +138,7 @@ static bool control_make(struct channel *c)
 		return false;
 	if (c->safe > c->safe_sent) {
 		c->safe_sent = c->safe;
+		c->unsaid = 0;
 		control_put_u64(c, FRAME_ACK, c->safe);
 		return true;
 	}
@@ -232,6 +233,11 @@ void channel_ack(struct channel *c, uint64_t seq)
 	if (seq <= c->safe)
 		return;
 	c->safe = seq;
+	if (c->unsaid < CHANNEL_ACK_BYTES) {
+		if (c->st)
+			link_write_later(c->st);
+		return;
+	}
 	channel_enter(c);
 	channel_flush(c);
 	channel_leave(c);

@@ -41,6 +41,7 @@ struct channel {
 	uint64_t received;
 	uint64_t safe;      /* what the user acknowledged */
 	uint64_t safe_sent; /* and the peer was told on this stream */
+	size_t unsaid;      /* bytes received since it was told */
 	bool paused, parsing;
 	struct frame_reader in;
 	uint8_t *held; /* arrived while paused; at most a stream window */

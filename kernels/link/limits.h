@@ -36,6 +36,10 @@ enum {
 	/* Unacknowledged bytes one channel keeps for replay. Past it a connected
 	 * sender stops reading its source; a disconnected one drops from the middle. */
 	CHANNEL_RETAIN_MAX = 4 * 1024 * 1024,
+	/* An acknowledgement goes with the next frame, or once so many bytes wait
+	 * for it, or this much later: alone it would wake the peer for nothing. */
+	CHANNEL_ACK_BYTES = 64 * 1024,
+	LINK_LATER_MS = 50,
 
 	/* Parts of one Jupyter message: header, parent, metadata, content, buffers. */
 	JUPYTER_PARTS_MAX = 64,

@@ -28,6 +28,7 @@ void link_teardown(struct link *l, const char *why)
 	l->out_off = l->out_len = 0;
 	l->ack_due = false;
 	l->pinging = false;
+	l->later_at = 0;
 	nghttp2_session_del(ng);
 	stream_close_all(l, -ECONNRESET);
 	if (l->role == LINK_CLIENT && l->opened)
@@ -289,12 +290,26 @@ static unsigned tick_ping(struct link *l)
 	return l->pinging ? LINK_PING_INTERVAL_MS : (unsigned)(LINK_PING_INTERVAL_MS - (l->now - l->ping_at));
 }
 
+/* Returns milliseconds until what need not hurry is due. */
+static unsigned tick_later(struct link *l)
+{
+	if (!l->later_at)
+		return LINK_PING_INTERVAL_MS;
+	if (l->now < l->later_at)
+		return (unsigned)(l->later_at - l->now);
+	l->later_at = 0;
+	stream_later(l);
+	stream_settle(l);
+	return l->later_at ? LINK_LATER_MS : LINK_PING_INTERVAL_MS;
+}
+
 unsigned link_tick(struct link *l, uint64_t now_ms)
 {
-	unsigned due = LINK_PING_INTERVAL_MS;
+	unsigned due = LINK_PING_INTERVAL_MS, later;
 
 	link_enter(l);
 	l->now = now_ms;
+	later = tick_later(l);
 	if (l->ng)
 		due = tick_ping(l);
 	else if (l->role == LINK_CLIENT && l->opened)
@@ -304,5 +319,5 @@ unsigned link_tick(struct link *l, uint64_t now_ms)
 	/* The drop just done has a HELLO of its own to send. */
 	if (!l->ng && l->role == LINK_CLIENT && l->opened && due > LINK_HELLO_INTERVAL_MS)
 		due = LINK_HELLO_INTERVAL_MS;
-	return due;
+	return later < due ? later : due;
 }

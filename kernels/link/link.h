@@ -114,6 +114,9 @@ int link_respond(struct link_stream *st, int status, const char *content_type, i
 /* Queue body bytes. Returns how many were taken (0..len), bounded by
  * LINK_STREAM_BUFFER; less than len promises a later writable(). */
 size_t link_write(struct link_stream *st, const void *bytes, size_t len);
+/* Something is to be written that need not hurry: writable() is called LINK_LATER_MS
+ * from now at the latest. */
+void link_write_later(struct link_stream *st);
 /* Our half is complete once what was written is out. A server that ends before the
  * request did gets no more of it: closed() follows with 0. */
 void link_end(struct link_stream *st);

@@ -67,6 +67,7 @@ struct link {
 	unsigned burst;
 
 	uint64_t tick_at, heard_at, ping_at;
+	uint64_t later_at; /* when link_write_later() is due, 0: nothing is */
 	bool pinging;
 
 	unsigned depth;
@@ -110,6 +111,7 @@ struct link_stream {
 	bool deferred; /* nghttp2 waits for link_write() or link_end() */
 	bool starved;  /* link_write() took less than asked */
 	bool feed;     /* writable() is due */
+	bool later;    /* and will be at l->later_at */
 	bool eof;
 	bool reset;
 };
@@ -145,6 +147,8 @@ struct link_stream *stream_find(struct link *l, int32_t id);
 /* Takes the stream out, tells its owner, frees it. */
 void stream_close(struct link_stream *st, int err);
 void stream_close_all(struct link *l, int err);
+/* The streams whose later has come become due. */
+void stream_later(struct link *l);
 /* Does the closed() of reset streams and the writable() of starved ones. */
 void stream_settle(struct link *l);
 extern const nghttp2_data_provider stream_provider;

@@ -81,6 +81,24 @@ static struct link_stream *stream_due(struct link *l, bool reset)
 	return NULL;
 }
 
+static void stream_feed(struct link_stream *st)
+{
+	if (st->feed)
+		return;
+	st->feed = true;
+	st->l->starving++;
+}
+
+void stream_later(struct link *l)
+{
+	for (unsigned i = 0; i < LINK_BUCKETS; i++)
+		for (struct link_stream *st = l->buckets[i]; st; st = st->next)
+			if (st->later) {
+				st->later = false;
+				stream_feed(st);
+			}
+}
+
 void stream_settle(struct link *l)
 {
 	while (l->resets && !l->dropping)
@@ -110,8 +128,7 @@ static ssize_t stream_read(nghttp2_session *ng, int32_t id, uint8_t *buf, size_t
 	n = ring_get(&st->out, buf, len);
 	if (st->starved && st->out.len <= LINK_STREAM_BUFFER / 2) {
 		st->starved = false;
-		st->feed = true;
-		st->l->starving++;
+		stream_feed(st);
 	}
 	if (st->ended && st->out.len == 0) {
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -235,6 +252,22 @@ size_t link_write(struct link_stream *st, const void *bytes, size_t len)
 		stream_resume(st);
 	link_leave(st->l);
 	return (size_t)n;
+}
+
+void link_write_later(struct link_stream *st)
+{
+	struct link *l = st->l;
+
+	if (!l->ng || st->reset || st->later)
+		return;
+	link_enter(l);
+	st->later = true;
+	/* The timer of whoever drives this link has to be set anew. */
+	if (!l->later_at && !l->kicked && l->ops.want_write)
+		l->ops.want_write(l, l->arg);
+	if (!l->later_at)
+		l->later_at = l->now + LINK_LATER_MS;
+	link_leave(l);
 }
 
 void link_end(struct link_stream *st)

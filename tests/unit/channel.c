@@ -133,14 +133,14 @@ static void begin(struct scene *s)
 static void attach(struct scene *s)
 {
 	CHECK_INT(channel_connect(s->client.c, s->p.client.l, "/channel"), 0);
-	pair_run(&s->p);
+	pair_settle(&s->p);
 }
 
 static void cut(struct scene *s)
 {
 	link_drop(s->p.client.l, "cut");
 	pair_tick(&s->p, 1000);
-	pair_run(&s->p);
+	pair_settle(&s->p);
 	CHECK(link_is_up(s->p.client.l));
 	CHECK(!channel_is_attached(s->client.c) && !channel_is_attached(s->server.c));
 }
@@ -171,7 +171,7 @@ static void test_frames_both_ways(void)
 	CHECK(s.client.attached == 1 && s.server.attached == 1);
 	CHECK_INT(channel_send(s.server.c, 'O', false, "down", 4), 1);
 	CHECK_INT(channel_send(s.client.c, 'J', false, "", 0), 2);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(s.server.got == 2 && s.client.got == 1);
 	CHECK(s.client.last_len == 4 && memcmp(s.client.last, "down", 4) == 0);
 	CHECK(channel_acked(s.client.c) == 2 && channel_acked(s.server.c) == 1);
@@ -188,7 +188,7 @@ static void test_largest_frame(void)
 	attach(&s);
 	fill(s.server.c, 1, CHANNEL_FRAME_MAX, false);
 	CHECK(channel_full(s.server.c));
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(s.client.got == 1 && s.client.last_len == CHANNEL_FRAME_MAX);
 	CHECK(!channel_full(s.server.c) && s.server.drained == 1);
 	end(&s);
@@ -203,7 +203,7 @@ static void test_replay(void)
 	s.client.ack = false;
 	attach(&s);
 	fill(s.server.c, 10, 100, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(s.client.got == 10 && channel_acked(s.server.c) == 0);
 	cut(&s);
 	CHECK(s.client.detached == 1 && s.client.err == -ECONNRESET && s.client.status == 0);
@@ -212,7 +212,7 @@ static void test_replay(void)
 	CHECK(s.client.got == 15 && s.client.gaps == 0);
 	CHECK_INT(channel_delivered(s.server.c), 10);
 	channel_ack(s.client.c, 99);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK_INT(channel_acked(s.server.c), 15);
 	end(&s);
 }
@@ -226,9 +226,9 @@ static void test_receiver_restarts(void)
 	s.client.ack = false;
 	attach(&s);
 	fill(s.server.c, 10, 100, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	channel_ack(s.client.c, 4);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	channel_free(s.client.c);
 	s.client = (struct user){ .c = channel_new(CHANNEL_REFUSE, &user_ops, &s.client), .ack = true };
 	channel_restore(s.client.c, 6, 0);
@@ -248,7 +248,7 @@ static void test_receiver_restarts(void)
 	s.client = (struct user){ .c = channel_new(CHANNEL_REFUSE, &user_ops, &s.client), .ack = true };
 	attach(&s);
 	fill(s.server.c, 1, 1, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(s.client.gaps == 0 && s.client.got == 1 && channel_received(s.client.c) == 11);
 	end(&s);
 }
@@ -261,7 +261,7 @@ static void test_sender_restarts(void)
 	begin(&s);
 	attach(&s);
 	fill(s.client.c, 10, 100, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	channel_free(s.client.c);
 	s.client = (struct user){ .c = channel_new(CHANNEL_REFUSE, &user_ops, &s.client), .ack = true };
 	channel_restore(s.client.c, 0, 7);
@@ -279,7 +279,7 @@ static void test_sender_restarts(void)
 	CHECK_INT(s.client.delivered, 11);
 	CHECK(s.server.gaps == 1 && s.server.gap_first == 12 && s.server.gap_last == 14);
 	fill(s.client.c, 1, 1, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK_INT(s.server.got, 12);
 	end(&s);
 }
@@ -294,10 +294,10 @@ static void test_attached_sender_is_told_when_full(void)
 	while (!channel_full(s.server.c))
 		fill(s.server.c, 1, 10000, false);
 	CHECK(channel_sent(s.server.c) * 10000 <= CHANNEL_RETAIN_MAX + 10000);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(channel_full(s.server.c) && s.server.drained == 0);
 	channel_ack(s.client.c, channel_received(s.client.c));
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(!channel_full(s.server.c) && s.server.drained == 1);
 	CHECK_INT(s.client.gaps, 0);
 	end(&s);
@@ -429,19 +429,19 @@ static void test_pause(void)
 	attach(&s);
 	channel_pause(s.client.c, true);
 	fill(s.server.c, 300, 10000, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK_INT(s.client.got, 0);
 	channel_pause(s.client.c, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK_INT(s.client.got, 300);
 
 	s.client.pause_each = true;
 	fill(s.server.c, 300, 1000, false);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	for (int i = 301; i < 600; i++) {
 		CHECK_INT(s.client.got, i);
 		channel_pause(s.client.c, false);
-		pair_run(&s.p);
+		pair_settle(&s.p);
 	}
 	CHECK_INT(s.client.got, 600);
 	end(&s);
@@ -483,7 +483,7 @@ static void test_free_inside_a_frame(void)
 	s.client.free_in_frame = true;
 	CHECK(channel_send(s.server.c, 'J', false, big, sizeof(big)) > 0);
 	CHECK(channel_send(s.server.c, 'J', false, big, sizeof(big)) > 0);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	CHECK(s.client.c == NULL && s.client.got == 1);
 	CHECK(s.server.detached == 1 && s.server.err == -ECANCELED);
 	end(&s);
@@ -511,7 +511,7 @@ static int break_by(const uint8_t *bytes, size_t len)
 	fill(s.server.c, 1, 10, false);
 	CHECK_INT(link_open(s.p.client.l, "POST", "/channel", true, &nobody, NULL, &st), 0);
 	CHECK_INT(link_write(st, bytes, len), len);
-	pair_run(&s.p);
+	pair_settle(&s.p);
 	err = s.server.detached ? s.server.err : 0;
 	CHECK(link_is_up(s.p.client.l));
 	end(&s);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "link/limits.h"
 #include "link/link.h"
 #include "tests/unit/check.h"
 
@@ -81,6 +82,14 @@ static inline void pair_tick(struct pair *p, unsigned ms)
 	p->now += ms;
 	link_tick(p->client.l, p->now);
 	link_tick(p->server.l, p->now);
+}
+
+/* Acknowledgements included, which wait for others to go with. */
+static inline void pair_settle(struct pair *p)
+{
+	pair_run(p);
+	pair_tick(p, LINK_LATER_MS);
+	pair_run(p);
 }
 
 static inline void pair_init(struct pair *p)
