@@ -96,7 +96,7 @@ static bool receive(struct jupyter_socket *s)
 
 static void turn_again(uv_idle_t *idle)
 {
-	jupyter_kick(idle->data);
+	jupyter_turn(idle->data);
 }
 
 static void free_now(struct jupyter *j)
@@ -120,48 +120,59 @@ static void tell_writable(struct jupyter_socket *s)
 	if (!s->blocked || zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &size) < 0)
 		return;
 	/* Asking may have swallowed the edge that announced a message. */
-	s->j->wanted |= (events & ZMQ_POLLIN) != 0;
+	s->look |= (events & ZMQ_POLLIN) != 0;
 	if (!(events & ZMQ_POLLOUT))
 		return;
 	s->blocked = false;
 	s->j->ops->writable(s->j, s->ch, s->j->arg);
 }
 
-/* False when the socket may hold more than it was read this time. */
-static bool socket_turn(struct jupyter_socket *s)
+static void socket_turn(struct jupyter_socket *s)
 {
 	unsigned budget = JUPYTER_TURN_MAX;
 
+	s->look = false;
 	while (budget && !s->j->closed && may_read(s) && receive(s))
 		budget--;
+	/* The socket may hold more than it was read this time. */
+	s->look |= budget == 0;
 	if (!s->j->closed && s->ch != WIRE_IOPUB)
 		tell_writable(s);
-	return budget > 0;
 }
 
-/* One turn. ZMQ_FD is edge-triggered: what is left must be remembered. Output
- * goes before the reply that ends it, where both are there. */
-void jupyter_kick(struct jupyter *j)
+/* ZMQ_FD is edge-triggered: what is left must be remembered. Output goes before
+ * the reply that ends it, where both are there. */
+void jupyter_turn(struct jupyter *j)
 {
 	static const enum wire_channel order[] = { WIRE_CONTROL, WIRE_IOPUB, WIRE_SHELL, WIRE_STDIN };
-	bool empty = true;
+	bool more = false;
 	size_t i;
 
-	if (j->closed || j->in_turn) {
-		j->wanted = true;
+	if (j->closed || j->in_turn)
 		return;
-	}
 	j->in_turn = true;
-	j->wanted = false;
-	for (i = 0; i < ARRAY_SIZE(order) && !j->closed; i++)
-		empty &= socket_turn(&j->socket[order[i]]);
+	for (i = 0; i < ARRAY_SIZE(order) && !j->closed; i++) {
+		if (j->socket[order[i]].look)
+			socket_turn(&j->socket[order[i]]);
+	}
 	j->in_turn = false;
 	if (j->closed)
-		free_now(j);
-	else if (empty && !j->wanted)
-		uv_idle_stop(j->again);
-	else
+		return free_now(j);
+	for (i = 0; i < ARRAY_SIZE(order); i++)
+		more |= j->socket[order[i]].look;
+	if (more)
 		uv_idle_start(j->again, turn_again);
+	else
+		uv_idle_stop(j->again);
+}
+
+void jupyter_kick(struct jupyter *j)
+{
+	int ch;
+
+	for (ch = 0; ch < WIRE_CHANNELS; ch++)
+		j->socket[ch].look = true;
+	jupyter_turn(j);
 }
 
 int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops,
@@ -197,8 +208,10 @@ int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const st
 		return err;
 	}
 	/* A descriptor tells nothing before its socket was once found empty. */
-	for (ch = 0; ch < WIRE_CHANNELS; ch++)
+	for (ch = 0; ch < WIRE_CHANNELS; ch++) {
 		jupyter_socket_look(&j->socket[ch]);
+		j->socket[ch].look = true;
+	}
 	uv_idle_start(j->again, turn_again);
 	*ret = j;
 	return 0;
@@ -243,7 +256,7 @@ int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_mess
 	for (i = 0; i < m->n && !err; i++)
 		err = send_part(s->zmq, m->part[i].bytes, m->part[i].len, i + 1 < m->n ? ZMQ_SNDMORE : 0);
 	/* So may sending. */
-	j->wanted = true;
+	s->look = true;
 	uv_idle_start(j->again, turn_again);
 	return err;
 }

@@ -20,6 +20,7 @@ struct jupyter_socket {
 	uv_poll_t *poll, *monitor_poll;
 	bool connected; /* the other end lives, as far as the monitor said */
 	bool blocked;   /* a send was refused */
+	bool look;      /* it may hold a message */
 };
 
 struct jupyter {
@@ -30,13 +31,15 @@ struct jupyter {
 	struct signer *signer, *former, *next; /* former and next may be NULL */
 	char session[SESSION_DIGITS + 1];
 	uint64_t last;
-	bool closed, in_turn, wanted; /* wanted: another turn, asked for during one */
+	bool closed, in_turn;
 	struct jupyter_socket socket[WIRE_CHANNELS];
 };
 
 /* Connects the socket of ch to address-port. What an error left is for jupyter_socket_close(). */
 int jupyter_socket_open(struct jupyter *j, enum wire_channel ch, const char *address, int port);
 void jupyter_socket_close(struct jupyter_socket *s);
+/* Reads the sockets that are to be looked at. */
+void jupyter_turn(struct jupyter *j);
 /* Takes what the monitor has to say. True when the other end went away. */
 bool jupyter_socket_look(struct jupyter_socket *s);
 

@@ -24,8 +24,12 @@ static void handle_free(uv_handle_t *handle)
 
 static void socket_event(uv_poll_t *poll, int status, int events)
 {
+	struct jupyter_socket *s = poll->data;
+
 	(void)status, (void)events;
-	jupyter_kick(poll->data);
+	/* A reply's output was sent before it. */
+	s->j->socket[WIRE_IOPUB].look = s->look = true;
+	jupyter_turn(s->j);
 }
 
 bool jupyter_socket_look(struct jupyter_socket *s)
@@ -133,7 +137,7 @@ int jupyter_socket_open(struct jupyter *j, enum wire_channel ch, const char *add
 	free(full);
 	if (err)
 		return err;
-	s->poll = poll_zmq(j->loop, s->zmq, socket_event, j);
+	s->poll = poll_zmq(j->loop, s->zmq, socket_event, s);
 	return s->poll ? 0 : -EMFILE;
 }
 

@@ -133,9 +133,10 @@ static json_int_t state_number(const struct view *v, const char *name)
 
 static void wait_state(struct view *v, const char *which)
 {
+	/* It may have come while another answer was waited for. */
 	do {
-		v->state = false;
 		client_wait(&c, &v->state);
+		v->state = false;
 	} while (strcmp(state(v, "state"), which) != 0);
 }
 
@@ -265,6 +266,7 @@ static void identity(struct view *v)
 	ask(&c, &a, "POST", "/kernels/r1/interrupt", "");
 	CHECK_INT(a.status, 204);
 	client_wait(&c, &v->replied);
+	client_wait(&c, &v->idle);
 	execute_whole(v, "seed");
 	CHECK(strcmp(first, v->text) != 0);
 }
