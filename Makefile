@@ -89,7 +89,7 @@ $(OUT)/carrel: $(call objs,$(COMMAND_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
 # Loaded into QEMU, so never built with a sanitizer.
-$(OUT)/carrel-preload.so: vmm/preload/preload.c
+$(OUT)/carrel-preload.so: vmm/preload/preload.c vmm/preload/load.h vmm/pages.h
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 $(WARN) -O2 -fPIC -shared -o $@ $<
