@@ -186,7 +186,7 @@ def sandboxes_own_ways(a, s):
             (["true", "x" * 200000], 400, "bad_request")):
         refused(a, (status, code, None), "POST", url + "/processes", {"argv": argv})
     refused(a, (400, "out_of_range", "cmd"), "POST", url + "/processes", {"cmd": "x" * (128 << 10)})
-    refused(a, (413, "too_large", None), "POST", url + "/processes", {"argv": ["x" * ((1 << 20) - 13)]})
+    refused(a, (413, "too_large", None), "POST", url + "/processes", {"argv": ["x" * ((1 << 20) - 14)]})
     for cwd in ("/nowhere", "odd/locked", "odd/text", "odd/loop", "odd/fifo", "x" * 300, "/" + "z/" * 2000, "/root", "a\nb"):
         refused(a, (400, "bad_request", "cwd"), "POST", url + "/processes", {"cmd": "true", "cwd": cwd})
         refused(a, (400, "bad_cwd", "cwd"), "POST", url + "/kernels", {"cwd": cwd})
