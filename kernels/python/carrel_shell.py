@@ -15,6 +15,7 @@ from traitlets import CBool, Instance, Type, default
 from traitlets.config import Config
 
 import carrel_cell
+import carrel_traceback
 from carrel_display import MessageDisplayHook, MessageDisplayPublisher
 from carrel_io import Questions
 
@@ -79,6 +80,10 @@ class ZMQInteractiveShell(InteractiveShell):
     def init_hooks(self):
         super().init_hooks()
         self.set_hook("show_in_pager", page.as_hook(payloadpage.page), 99)
+
+    def init_traceback_handlers(self, custom_exceptions):
+        super().init_traceback_handlers(custom_exceptions)
+        carrel_traceback.install(self)
 
     def init_history(self):
         self.history_manager = carrel_cell.History(shell=self, parent=self)

@@ -7,6 +7,7 @@ Drives build/carrel-python on this machine, or (--image) the one of the image
 inside its root. Skipped where what it needs is not installed.
 """
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -166,6 +167,31 @@ def test_errors(k):
     assert k.run("input('x')").ename == "StdinNotImplementedError"
     assert k.run("raise SystemExit(3)").ename == "SystemExit"
     assert k.run("1").status == "ok"
+
+
+def plain(traceback):
+    # Older IPythons write "In [1]".
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(traceback)).replace("In [", "In[").splitlines()
+
+
+def test_tracebacks(k):
+    lines = plain(k.run("import json\ndef f(text):\n    return json.loads(text)\nf('{')").reply["traceback"])
+    # The user's frames and the library's look the same: where, and some lines.
+    assert "Cell In[1], line 4" in lines and "Cell In[1], line 3, in f(text)" in lines, lines
+    assert "----> 4 f('{')" in lines and "----> 3     return json.loads(text)" in lines, lines
+    at = next(n for n, line in enumerate(lines) if re.match(r"File .*/json/__init__.py:\d+, in loads\(s, ", line))
+    assert any(re.match(r"-+> \d+ +return _default_decoder", line) for line in lines[at:at + 6]), lines
+    assert lines[-1].startswith("JSONDecodeError: ")
+    # A chain, a file of ten thousand lines, code without a file.
+    lines = plain(k.run("try: {}['a']\nexcept KeyError as e: raise ValueError('b') from e").reply["traceback"])
+    assert any("direct cause" in line for line in lines) and lines[-1] == "ValueError: b"
+    lines = plain(k.run("import pandas\npandas.Series([1], index=['a']).astype('datetime64[x]')").reply["traceback"])
+    assert any(re.search(r"pandas/core/generic.py:\d+, in ", line) for line in lines), lines
+    lines = plain(k.run("exec(compile('def g(): 1/0\\ng()', 'nowhere', 'exec'))").reply["traceback"])
+    assert any("nowhere:1, in g()" in line for line in lines) and lines[-1].startswith("ZeroDivisionError")
+    for mode in ("Plain", "Verbose", "Minimal", "Context"):
+        k.run(f"%xmode {mode}")
+        assert plain(k.run("v = 3; 1/0").reply["traceback"])[-1] == "ZeroDivisionError: division by zero"
 
 
 def test_odd_requests(k):
