@@ -113,6 +113,8 @@ struct engine_ops {
 	int (*save)(struct vm *vm, int state_fd, int pages_fd);
 	int (*stop)(struct vm *vm, const char *reason);
 	int (*set_deadline)(struct vm *vm, uint64_t boottime_ns);
+	/* From now on everything is told to another; between tasks, and before ended(). */
+	void (*hand_over)(struct vm *vm, const struct vm_ops *ops, void *arg);
 	void (*free)(struct vm *vm);
 };
 

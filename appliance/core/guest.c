@@ -157,6 +157,12 @@ void guest_free(struct guest *g)
 	free(g);
 }
 
+void guest_hand_over(struct guest *g, const struct guest_ops *ops, void *arg)
+{
+	g->ops = *ops;
+	g->arg = arg;
+}
+
 bool guest_is_up(const struct guest *g)
 {
 	return g && link_is_up(g->link);

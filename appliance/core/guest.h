@@ -45,6 +45,8 @@ struct guest *guest_new(struct hub *h, const char *path, const struct guest_ops 
 void guest_free(struct guest *g);
 bool guest_is_up(const struct guest *g);
 struct link *guest_link(struct guest *g);
+/* From now on everything is told to another; calls under way keep their callbacks. */
+void guest_hand_over(struct guest *g, const struct guest_ops *ops, void *arg);
 /* Put the machine on hold: no answer is expected until guest_resumed(). */
 void guest_paused(struct guest *g, bool paused);
 

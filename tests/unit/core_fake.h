@@ -484,6 +484,12 @@ static int fake_deadline(struct vm *vm, uint64_t boottime_ns)
 	return 0;
 }
 
+static void fake_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
+{
+	vm->ops = *ops;
+	vm->arg = arg;
+}
+
 static const struct engine_ops fake_engine = { .name = "fake",
 					       .accel = "none",
 					       .probe = fake_probe,
@@ -494,6 +500,7 @@ static const struct engine_ops fake_engine = { .name = "fake",
 					       .save = fake_save,
 					       .stop = fake_stop,
 					       .set_deadline = fake_deadline,
+					       .hand_over = fake_hand_over,
 					       .free = fake_free };
 const struct engine_ops *const engines[] = { &fake_engine, NULL };
 

@@ -316,6 +316,12 @@ static int qemu_set_deadline(struct vm *vm, uint64_t boottime_ns)
 	return 0;
 }
 
+static void qemu_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
+{
+	vm->ops = ops;
+	vm->arg = arg;
+}
+
 static int why(char *ret_why, unsigned size, const char *text)
 {
 	snprintf(ret_why, size, "%s", text);
@@ -372,7 +378,7 @@ static int kvm_probe(char *ret_why, unsigned size)
 
 #define QEMU_OPS                                                                                           \
 	.start = qemu_start, .adopt = qemu_adopt, .pause = vm_pause, .resume = vm_resume, .save = vm_save, \
-	.stop = qemu_stop, .set_deadline = qemu_set_deadline, .free = qemu_free
+	.stop = qemu_stop, .set_deadline = qemu_set_deadline, .hand_over = qemu_hand_over, .free = qemu_free
 
 const struct engine_ops engine_tcg = {
 	.name = "tcg", .accel = "tcg," QEMU_CPU_TCG, .probe = tcg_probe, QEMU_OPS
