@@ -12,6 +12,8 @@ enum {
 	STREAM_THREADS_MAX = 4096,
 	MEMORY_MB_MAX = 16 * 1024 * 1024,
 	SANDBOXES_MAX = 100000,
+	CPU_SHARE_MAX = 1000,
+	POOL_MAX = 512,
 	LINE_MAX_BYTES = 1024, /* of the configuration file */
 };
 
@@ -42,6 +44,9 @@ static const struct option options[] = {
 	NUMBER("stream-threads", stream_threads, 1, STREAM_THREADS_MAX),
 	NUMBER("memory-mb", memory_mb, 0, MEMORY_MB_MAX),
 	NUMBER("sandboxes-per-owner", sandboxes_per_owner, 1, SANDBOXES_MAX),
+	NUMBER("cpu-share", cpu_share, 1, CPU_SHARE_MAX),
+	NUMBER("pool", pool, 0, POOL_MAX),
+	NUMBER("pool-max", pool_max, 0, POOL_MAX),
 };
 
 static const struct option *option_find(const char *name)
@@ -152,6 +157,8 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		.short_threads = 8,
 		.stream_threads = 64,
 		.sandboxes_per_owner = 20,
+		.cpu_share = 16,
+		.pool = SETTINGS_BY_HOST,
 	};
 	/* The command line wins over the file, wherever --config stands. */
 	int err = arguments_read(&s, argc, argv, true, f);

@@ -4,6 +4,9 @@
 
 #include "fault.h"
 
+/* A number that was not given: what suits the host. */
+#define SETTINGS_BY_HOST (~0u)
+
 struct settings {
 	char state[256];     /* $STATE as carreld sees it: carrel.db, token, run/, spool/ */
 	char run[256];       /* sockets of this run: fcgi.sock, stream.sock, spawn.sock */
@@ -15,6 +18,9 @@ struct settings {
 	unsigned stream_threads; /* FastCGI workers held by streams */
 	unsigned memory_mb;      /* RAM that sandboxes may use together; 0: three quarters of the host's */
 	unsigned sandboxes_per_owner;
+	unsigned cpu_share; /* CPUs that sandboxes may have together, for each of the host's */
+	unsigned pool;      /* machines that wait for sandboxes; 0: none. SETTINGS_BY_HOST: one a CPU or less */
+	unsigned pool_max;  /* how many there may be when many are asked for; 0: four times pool */
 };
 
 /* argv as of main(); unknown options are an error that names them. */

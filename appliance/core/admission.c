@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "pool.h"
 #include "template.h"
 
 unsigned admission_host_memory_mb(void)
@@ -49,15 +50,32 @@ static unsigned long long disk_promised(const struct core *c)
 	return promised;
 }
 
-static int check_disk(const struct core *c, const struct vm_class *cls, struct fault *f)
+static int disk_free(const struct core *c, unsigned long long *ret)
 {
 	struct statvfs fs;
-	unsigned long long have, want = (unsigned long long)cls->disk_mb << 20;
 
 	if (statvfs(c->settings->state, &fs) < 0)
-		return fault_set(f, errno, 500, "store", "%s cannot be examined: %s.", c->settings->state,
-				 strerror(errno));
-	have = (unsigned long long)fs.f_bavail * fs.f_frsize;
+		return -errno;
+	*ret = (unsigned long long)fs.f_bavail * fs.f_frsize;
+	return 0;
+}
+
+bool admission_fits(const struct core *c, const struct vm_class *cls)
+{
+	unsigned memory = admission_memory_used_mb(c) + pool_memory_mb(c) + sandbox_memory_mb(c, cls);
+	unsigned long long disk = (unsigned long long)(pool_disk_mb(c) + cls->disk_mb) << 20, have = 0;
+
+	return memory <= c->memory_mb && disk_free(c, &have) == 0 && have >= disk_promised(c) + disk;
+}
+
+static int check_disk(const struct core *c, const struct vm_class *cls, struct fault *f)
+{
+	unsigned long long have = 0, want = (unsigned long long)cls->disk_mb << 20;
+	int err = disk_free(c, &have);
+
+	if (err < 0)
+		return fault_set(f, -err, 500, "store", "%s cannot be examined: %s.", c->settings->state,
+				 strerror(-err));
 	if (have >= disk_promised(c) + want)
 		return 0;
 	fault_set(f, ENOSPC, 503, "capacity",
@@ -81,6 +99,36 @@ static int check_memory(const struct core *c, const struct vm_class *cls, struct
 		  used, c->memory_mb, want);
 	f->retry_after_s = ADMISSION_RETRY_S;
 	return -ENOMEM;
+}
+
+double admission_cpus(const struct core *c)
+{
+	return (double)c->settings->cpu_share * (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+double admission_cpus_used(const struct core *c)
+{
+	const struct sandbox *sb;
+	double used = 0;
+
+	for (sb = c->sandboxes; sb; sb = sb->next)
+		used += sb->cpus;
+	return used;
+}
+
+static int check_cpus(const struct core *c, double want, struct fault *f)
+{
+	double all = admission_cpus(c), used = admission_cpus_used(c);
+
+	if (want > all)
+		return fault_field(f, "out_of_range", "limits.cpus",
+				   "This host gives sandboxes %g CPUs together, not %g.", all, want);
+	if (used + want <= all)
+		return 0;
+	fault_set(f, EBUSY, 503, "capacity", "%g of %g CPUs for sandboxes are in use; this one needs %g.",
+		  used, all, want);
+	f->retry_after_s = ADMISSION_RETRY_S;
+	return -EBUSY;
 }
 
 static int check_quota(const struct core *c, const char *owner, unsigned quota, struct fault *f)
@@ -115,6 +163,8 @@ int admission_check(const struct core *c, const struct sandbox_waiter *w, const 
 	err = check_quota(c, w->owner, w->quota, f);
 	if (!err)
 		err = check_memory(c, cls, f);
+	if (!err)
+		err = check_cpus(c, spec->cpus, f);
 	if (!err)
 		err = check_disk(c, cls, f);
 	return err;

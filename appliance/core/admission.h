@@ -1,5 +1,6 @@
-/* Whether another sandbox may start: the owner's quota, and memory and disk of
- * the host, both counted in full, so that what was granted can also be used. */
+/* Whether another sandbox may start: the owner's quota, and memory, disk and CPUs
+ * of the host. Memory and disk are counted in full, so that what was granted can
+ * also be used; CPUs are shared, so each counts several times. */
 #ifndef CARREL_ADMISSION_H
 #define CARREL_ADMISSION_H
 
@@ -11,8 +12,14 @@ enum { ADMISSION_RETRY_S = 5 };
 /* 0, or 429 `quota`, 503 `capacity`, 400 for what this host can never give. */
 int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
 		    struct fault *f);
-/* Megabytes of RAM granted now, builds included. */
+/* Room for a machine more beside everything there is, the pool's included: what
+ * the pool holds is no reason to refuse a sandbox, it is given up for it. */
+bool admission_fits(const struct core *c, const struct vm_class *cls);
+/* Megabytes of RAM granted now, builds included, the pool not. */
 unsigned admission_memory_used_mb(const struct core *c);
+/* CPUs that sandboxes may have together, and have now. */
+double admission_cpus(const struct core *c);
+double admission_cpus_used(const struct core *c);
 /* The host's default for settings.memory_mb = 0. */
 unsigned admission_host_memory_mb(void);
 

@@ -12,6 +12,7 @@
 #include "admission.h"
 #include "core_inner.h"
 #include "kernel.h"
+#include "pool.h"
 #include "sandbox.h"
 #include "template.h"
 
@@ -85,6 +86,7 @@ static int core_open(struct core *c, struct fault *f)
 
 static void core_free(struct core *c)
 {
+	pool_free(c->pool);
 	template_set_free(c->templates);
 	engine_free(c->engine);
 	hub_free(c->hub);
@@ -114,7 +116,9 @@ int core_start(const struct settings *s, struct store *store, struct core **ret,
 	}
 	default_class(&c->image, &cls);
 	c->default_template = template_get(c, &cls);
-	err = c->default_template ? hub_start(c->hub) : -ENOMEM;
+	err = c->default_template ? pool_new(c, &c->pool) : -ENOMEM;
+	if (!err)
+		err = hub_start(c->hub);
 	if (err < 0) {
 		core_free(c);
 		return fault_set(f, -err, 500, "internal", "The hub's thread could not be started.");
@@ -148,7 +152,7 @@ void core_check_stopped(struct core *c)
 {
 	struct hub_call *call = c->stop_call;
 
-	if (!call || (c->end_sandboxes && c->sandboxes) || templates_cancel(c))
+	if (!call || (c->end_sandboxes && c->sandboxes) || templates_cancel(c) || pool_cancel(c))
 		return;
 	c->stop_call = NULL;
 	hub_timer_free(c->stop_timer);
@@ -246,8 +250,11 @@ static void figures_fill(struct core *c, struct core_figures *f)
 		.executions = c->executions,
 		.memory_mb = c->memory_mb,
 		.memory_used_mb = admission_memory_used_mb(c),
+		.cpus = admission_cpus(c),
+		.cpus_used = admission_cpus_used(c),
 		.template_ready = template_ready(c->default_template),
 	};
+	pool_figures(c, &f->pool);
 	for (i = 0; i < SANDBOX_ENDED; i++)
 		f->states[i].state = sandbox_state_name((enum sandbox_state)i);
 	for (sb = c->sandboxes; sb; sb = sb->next) {
@@ -287,6 +294,15 @@ static unsigned disk_free_mb(const struct core *c)
 	return (unsigned)(((unsigned long long)fs.f_bavail * fs.f_frsize) >> 20);
 }
 
+static json_t *pool_json(const struct pool_figures *p)
+{
+	return json_pack("{s:i,s:i,s:i,s:i,s:i,s:I,s:I,s:I,s:I,s:I}", "size", (int)p->size, "max",
+			 (int)p->max, "ready", (int)p->ready, "filling", (int)p->filling, "memory_mb",
+			 (int)p->memory_mb, "filled", (json_int_t)p->filled, "claimed",
+			 (json_int_t)p->claimed, "missed", (json_int_t)p->missed, "lost", (json_int_t)p->lost,
+			 "given_up", (json_int_t)p->given_up);
+}
+
 int core_stats(struct core *c, json_t **ret)
 {
 	struct core_figures f;
@@ -296,13 +312,13 @@ int core_stats(struct core *c, json_t **ret)
 	core_figures(c, &f);
 	for (i = 0; f.states[i].state; i++)
 		json_object_set_new(states, f.states[i].state, json_integer(f.states[i].sandboxes));
-	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:i, s:i}, s:{s:i, s:i}, s:s, s:b}",
+	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:f, s:f, s:i, s:i}, s:o, s:s, s:b}",
 			  "sandboxes", states, "executions", "running", (int)f.executions_running, "queued",
 			  (int)f.executions_queued, "kernels", (int)f.kernels, "capacity", "memory_mb",
-			  (int)f.memory_mb, "memory_used_mb", (int)f.memory_used_mb, "disk_free_mb",
-			  (int)disk_free_mb(c), "sandboxes_per_owner", (int)c->settings->sandboxes_per_owner,
-			  "pool", "size", 0, "ready", 0, "engine", f.engine, "template_ready",
-			  (int)f.template_ready);
+			  (int)f.memory_mb, "memory_used_mb", (int)f.memory_used_mb, "cpus", f.cpus,
+			  "cpus_used", f.cpus_used, "disk_free_mb", (int)disk_free_mb(c),
+			  "sandboxes_per_owner", (int)c->settings->sandboxes_per_owner, "pool",
+			  pool_json(&f.pool), "engine", f.engine, "template_ready", (int)f.template_ready);
 	if (!stats)
 		return -ENOMEM;
 	*ret = stats;

@@ -12,6 +12,7 @@
 struct sandbox;
 struct template;
 struct template_set;
+struct pool;
 struct orphan;
 
 struct core {
@@ -22,6 +23,7 @@ struct core {
 	struct image image;
 	struct template_set *templates;
 	struct template *default_template;
+	struct pool *pool;
 	struct orphan *orphans; /* machines without a row, being stopped */
 	char *spawn_path;
 	char run_dir[300];         /* runtime directories of machines: $STATE/run */

@@ -25,6 +25,15 @@ struct tally {
  * the bound, or with other letters than a-z and -, it counts as "other". */
 void tally_add(struct tally *t, const char *word);
 
+/* The machines that wait for sandboxes. */
+struct pool_figures {
+	unsigned size, max; /* wanted now, and at most */
+	unsigned ready, filling, memory_mb;
+	/* Machines that came up; sandboxes that took one, or went past the pool; machines
+	 * that were lost, and that made room for sandboxes. */
+	uint64_t filled, claimed, missed, lost, given_up;
+};
+
 struct core_figures {
 	const char *engine;
 	struct {
@@ -36,7 +45,9 @@ struct core_figures {
 	struct tally executions; /* ended ones, by status */
 	unsigned executions_running, executions_queued, kernels;
 	unsigned memory_mb, memory_used_mb;
+	double cpus, cpus_used;
 	bool template_ready;
+	struct pool_figures pool;
 };
 
 #endif

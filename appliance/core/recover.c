@@ -211,6 +211,18 @@ static int processes_recover(struct sandbox *sb, struct fault *f)
 
 /* --- sandboxes --- */
 
+static const char *started_name(const char *text)
+{
+	static const char *const names[] = { "pool", "boot", "fork", "snapshot" };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]) == 0)
+			return names[i];
+	}
+	return "clone";
+}
+
 static struct sandbox *sandbox_from(struct core *c, json_t *row)
 {
 	json_t *limits = json_object_get(row, "limits");
@@ -220,7 +232,7 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 	if (!sb)
 		return NULL;
 	snprintf(sb->template_name, sizeof(sb->template_name), "%s", text_of(row, "template"));
-	sb->started = strcmp(text_of(row, "started"), "boot") == 0 ? "boot" : "clone";
+	sb->started = started_name(text_of(row, "started"));
 	sb->memory_mb = (unsigned)json_integer_value(json_object_get(limits, "memory_mb"));
 	sb->disk_mb = (unsigned)json_integer_value(json_object_get(limits, "disk_mb"));
 	sb->cpus = json_number_value(json_object_get(limits, "cpus"));

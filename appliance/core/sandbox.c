@@ -10,6 +10,7 @@
 #include "admission.h"
 #include "identity.h"
 #include "kernel.h"
+#include "pool.h"
 #include "process.h"
 #include "template.h"
 #include "times.h"
@@ -136,14 +137,16 @@ static int template_choose(struct core *c, const struct sandbox_spec *spec, stru
 }
 
 static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_waiter *w,
-					 const struct vm_class *cls, struct template *t)
+					 const struct vm_class *cls, struct template *t,
+					 const struct pool_member *m)
 {
 	const struct sandbox_spec *spec = w->spec;
 	char id[STORE_ID_MAX];
 	struct sandbox *sb;
 
-	id_new("sbx", id);
-	sb = sandbox_new(c, id, w->owner, spec->env, spec->metadata);
+	if (!m)
+		id_new("sbx", id);
+	sb = sandbox_new(c, m ? pool_id(m) : id, w->owner, spec->env, spec->metadata);
 	if (!sb)
 		return NULL;
 	snprintf(sb->template_name, sizeof(sb->template_name), "%s", spec->template_name);
@@ -162,6 +165,7 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	struct fault *f = &w->call.fault;
 	struct template *t = NULL;
 	struct vm_class cls = { 0 };
+	struct pool_member *m = NULL;
 	struct sandbox *sb = NULL;
 	struct store_txn *txn;
 	int err = 0;
@@ -171,10 +175,12 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
 	if (!err)
 		err = admission_check(c, w, &cls, f);
-	if (!err)
-		err = template_choose(c, w->spec, &cls, &t, f);
+	if (!err && (m = pool_find(c, w->spec, &cls)) != NULL)
+		t = pool_template(m);
+	else if (!err && (err = template_choose(c, w->spec, &cls, &t, f)) == 0)
+		pool_missed(c, w->spec, &cls, t);
 	if (!err) {
-		sb = sandbox_from_spec(c, w, &cls, t);
+		sb = sandbox_from_spec(c, w, &cls, t, m);
 		if (!sb)
 			err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	}
@@ -190,7 +196,10 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	sandbox_row_add(sb, txn);
 	store_txn_audit(txn, sb->owner, sb->id, "sandbox_create", w->spec->metadata);
 	store_txn_submit(txn, NULL, NULL);
-	sandbox_machine_start(sb);
+	if (m)
+		pool_give(m, sb);
+	else
+		sandbox_machine_start(sb);
 }
 
 /* --- running --- */
@@ -409,9 +418,13 @@ static void sandbox_boot_instead(void *arg)
 	engine_ops_of(sb->core->engine)->free(sb->vm);
 	sb->vm = NULL;
 	sb->gave_up_clone = false;
-	sb->template = NULL;
-	core_log("sandbox %s: its clone did not come up, it is booted instead", sb->id);
-	template_clone_result(t, false);
+	/* A machine of the pool had come up: its snapshot is sound, a clone of it takes its place. */
+	if (strcmp(sb->started, "pool") != 0 || !template_ready(t)) {
+		sb->template = NULL;
+		template_clone_result(t, false);
+	}
+	core_log("sandbox %s: its clone did not come up, it is %s instead", sb->id,
+		 sb->template ? "cloned again" : "booted");
 	sandbox_enter(sb, SANDBOX_CREATING);
 	sandbox_machine_start(sb);
 }

@@ -33,7 +33,7 @@ struct sandbox {
 	char id[STORE_ID_MAX], owner[STORE_ID_MAX];
 	enum sandbox_state state;
 	char template_name[64];
-	const char *started; /* "clone" or "boot" */
+	const char *started; /* "clone", "boot", "pool" */
 	unsigned memory_mb, disk_mb;
 	double cpus;
 	json_t *env, *metadata;
@@ -88,6 +88,8 @@ void sandbox_vm_gone(struct sandbox *sb);
 
 /* sandbox_machine.c: scratch disk, machine, link and identity. */
 void sandbox_machine_start(struct sandbox *sb);
+/* Instead: a clone that came up before, with its link; received, sent: where its kernel's channel stands. */
+void sandbox_machine_take(struct sandbox *sb, struct vm *vm, struct guest *g, uint64_t received, uint64_t sent);
 /* Takes over a machine that outlived a restart of carreld. 0 or negative errno: there is none. */
 int sandbox_machine_adopt(struct sandbox *sb);
 /* A clone that does not come up is booted instead. False: this one cannot. */

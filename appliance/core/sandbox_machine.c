@@ -23,6 +23,11 @@ struct scratch_job {
 	struct fault fault;
 };
 
+enum {
+	/* A machine of the pool answers within 30 ms; on a host that is overloaded, a clone still helps. */
+	TAKEN_LIMIT_MS = 15 * 1000,
+};
+
 static void machine_identify(struct sandbox *sb);
 
 /* --- identity --- */
@@ -102,15 +107,16 @@ static void on_link_broken(struct guest *g, const char *reason, const char *mess
 
 /* --- machine --- */
 
+static const struct guest_ops guest_ops = { .up = on_link_up, .broken = on_link_broken };
+
 static void on_vm_started(struct vm *vm, const char *agent_path, void *arg)
 {
-	static const struct guest_ops ops = { .up = on_link_up, .broken = on_link_broken };
 	struct sandbox *sb = arg;
 
 	(void)vm;
 	if (sb->state != SANDBOX_CREATING && sb->state != SANDBOX_RUNNING)
 		return;
-	sb->guest = guest_new(sb->core->hub, agent_path, &ops, sb);
+	sb->guest = guest_new(sb->core->hub, agent_path, &guest_ops, sb);
 	if (!sb->guest)
 		sandbox_end(sb, "start-failed", "Out of memory on the host.");
 	else if (sb->state == SANDBOX_RUNNING)
@@ -230,6 +236,28 @@ void sandbox_machine_start(struct sandbox *sb)
 		fault_set(&job->fault, EAGAIN, 503, "capacity", "No thread to make the sandbox's disk.");
 		scratch_done(job);
 	}
+}
+
+void sandbox_machine_take(struct sandbox *sb, struct vm *vm, struct guest *g, uint64_t received,
+			  uint64_t sent)
+{
+	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
+
+	sb->started = "pool";
+	sb->channel_received = received;
+	sb->channel_sent = sent;
+	sb->vm = vm;
+	sb->vm_ended = false;
+	sb->guest = g;
+	ops->hand_over(vm, &vm_ops, sb);
+	guest_hand_over(g, &guest_ops, sb);
+	sandbox_set_deadline(sb, sb->deadline_ms);
+	hub_timer_set(sb->state_timer, TAKEN_LIMIT_MS);
+	/* What is asked meanwhile is answered once it runs. */
+	if (ops->resume(vm) < 0)
+		sandbox_machine_retry(sb);
+	guest_paused(g, false);
+	machine_identify(sb);
 }
 
 bool sandbox_machine_retry(struct sandbox *sb)

@@ -159,9 +159,15 @@ struct template *template_get(struct core *c, const struct vm_class *cls)
 	return t;
 }
 
-static void template_retire(struct template *t)
+static void template_close(struct template *t)
 {
 	snapshot_close(&t->snapshot);
+	t->generation++;
+}
+
+static void template_retire(struct template *t)
+{
+	template_close(t);
 	t->tries = 0;
 	template_want_build(t);
 }
@@ -179,7 +185,7 @@ bool template_ready(struct template *t)
 	if (t->users > 0)
 		return false;
 	core_log("The files of snapshot %s changed since they were checked; checking again.", t->path);
-	snapshot_close(&t->snapshot);
+	template_close(t);
 	template_check(t);
 	return false;
 }

@@ -39,6 +39,7 @@ struct template
 	char path[SNAPSHOT_PATH_MAX];
 	struct snapshot snapshot; /* READY */
 	unsigned tries, clone_failures;
+	unsigned generation; /* of the snapshot: another one once its files were given up */
 	unsigned users; /* sandboxes that copy from the snapshot's files now */
 	int64_t failed_at_ms;
 	char why[320]; /* what is under way, or what went wrong */

@@ -6,12 +6,9 @@
 #include <string.h>
 
 #include "../store/ids.h"
-#include "buf.h"
 #include "guest.h"
 #include "identity.h"
-#include "jupyter.h"
 #include "kernel.h"
-#include "link/channel.h"
 #include "template.h"
 #include "times.h"
 #include "warmup.h"
@@ -64,9 +61,7 @@ struct template_build {
 	struct vm *vm;
 	struct guest *guest;
 	struct identity *identity;
-	struct channel *channel;
-	char session[UUID_SIZE];
-	unsigned warmed;
+	struct warmup *warmup;
 	bool kernel_made;
 	struct hub_timer *timer;
 	struct hub_item finish;
@@ -133,7 +128,7 @@ static void build_finish(void *arg)
 	if (b->working || (b->vm && !b->vm_over))
 		return;
 	identity_free(b->identity);
-	channel_free(b->channel);
+	warmup_free(b->warmup);
 	guest_free(b->guest);
 	if (b->vm)
 		engine_ops_of(b->core->engine)->free(b->vm);
@@ -252,8 +247,8 @@ static void build_freeze(struct template_build *b)
 	json_t *empty = json_object();
 
 	build_step(b, STEP_FREEZE);
-	b->snapshot.received = channel_received(b->channel);
-	b->snapshot.sent = channel_sent(b->channel);
+	b->snapshot.received = warmup_received(b->warmup);
+	b->snapshot.sent = warmup_sent(b->warmup);
 	if (guest_call(b->guest, "POST", "/freeze", empty, steps[STEP_FREEZE].limit_s * 1000, on_frozen, b) <
 	    0)
 		build_fail(b, "The link to the template's machine was lost.");
@@ -262,64 +257,27 @@ static void build_freeze(struct template_build *b)
 
 /* --- warm-up --- */
 
-static void build_warm(struct template_build *b)
+static void on_warm_began(void *arg)
 {
-	const char *type;
-	json_t *content = warmup_request(b->warmed, &type);
-	struct buf out = { 0 };
-	char id[32];
-
-	snprintf(id, sizeof(id), "warmup-%u", b->warmed);
-	jupyter_request(&out, JUPYTER_SHELL, id, b->session, type, content);
-	if (out.failed || channel_send(b->channel, 'J', true, out.bytes, out.len) < 0)
-		build_fail(b, "The warm-up could not be sent.");
-	json_decref(content);
-	buf_free(&out);
+	build_step(arg, STEP_WARMUP);
 }
 
-static void on_message(struct template_build *b, const struct jupyter_msg *m)
+static void on_warm(const char *message, void *arg)
 {
-	char id[32];
+	struct template_build *b = arg;
 
-	snprintf(id, sizeof(id), "warmup-%u", b->warmed);
-	if (m->type != JUPYTER_STATUS || strcmp(m->text, "idle") != 0 || strcmp(m->parent_id, id) != 0)
+	if (b->failed)
 		return;
-	if (++b->warmed < WARMUP_REQUESTS)
-		build_warm(b);
+	if (message)
+		build_fail(b, message);
 	else
 		build_freeze(b);
 }
 
-static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
-		     void *arg)
-{
-	struct template_build *b = arg;
-	struct jupyter_msg m;
-
-	channel_ack(c, seq);
-	if (b->failed || b->step != STEP_WARMUP || type != 'J' || jupyter_parse(payload, len, &m) < 0)
-		return;
-	on_message(b, &m);
-	jupyter_msg_free(&m);
-}
-
-static void on_attached(struct channel *c, void *arg)
-{
-	struct template_build *b = arg;
-
-	(void)c;
-	if (b->failed || b->step != STEP_KERNEL)
-		return;
-	build_step(b, STEP_WARMUP);
-	build_warm(b);
-}
-
 static void build_attach(struct template_build *b)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "/kernels/%s/channel", KERNEL_DEFAULT_ID);
-	channel_connect(b->channel, guest_link(b->guest), path);
+	/* A failure is the link's loss: on_up() comes again. */
+	warmup_attach(b->warmup, guest_link(b->guest));
 }
 
 /* --- kernel, identity, link --- */
@@ -454,23 +412,22 @@ static void files_done(void *arg)
 		build_boot(b);
 }
 
-static const struct channel_ops channel_ops = { .frame = on_frame, .attached = on_attached };
-
 void template_build_start(struct template *t)
 {
+	static const struct warmup_ops warmup_ops = { .began = on_warm_began, .over = on_warm };
 	struct template_build *b = calloc(1, sizeof(*b));
 	struct fault f;
 
 	if (b) {
 		*b = (struct template_build){ .core = t->core, .template = t, .began_ms = mono_ms() };
 		b->snapshot.cls = t->cls;
-		b->channel = channel_new(CHANNEL_REFUSE, &channel_ops, b);
+		b->warmup = warmup_new(WARMUP_TEMPLATE, 0, 0, &warmup_ops, b);
 		b->timer = hub_timer_new(t->core->hub, on_timer, b);
 	}
-	if (!b || !b->channel || !b->timer) {
+	if (!b || !b->warmup || !b->timer) {
 		fault_set(&f, ENOMEM, 500, "template", "Out of memory.");
 		if (b) {
-			channel_free(b->channel);
+			warmup_free(b->warmup);
 			hub_timer_free(b->timer);
 		}
 		free(b);
@@ -478,7 +435,6 @@ void template_build_start(struct template *t)
 		return;
 	}
 	id_new("tpl", b->id);
-	uuid_new(b->session);
 	t->build = b;
 	build_step(b, STEP_FILES);
 	b->working = true;

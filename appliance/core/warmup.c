@@ -1,9 +1,33 @@
 #include "warmup.h"
 
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../store/ids.h"
+#include "buf.h"
 #include "jupyter.h"
+#include "kernel.h"
+
+struct warmup_request {
+	const char *type;
+	const char *code;
+	bool silent;
+};
+
+struct warmup {
+	const struct warmup_request *requests;
+	const struct warmup_ops *ops;
+	void *arg;
+	struct channel *channel;
+	char session[UUID_SIZE];
+	unsigned at;
+	bool began, over;
+};
 
 /* In a function, so that no name is left; whatever a template lacks is passed over. */
-static const char cell[] =
+static const char cell_libraries[] =
 	"def _carrel_warmup():\n"
 	"    import sys\n"
 	"    from IPython.display import display\n"
@@ -30,20 +54,147 @@ static const char cell[] =
 	"finally:\n"
 	"    del _carrel_warmup\n";
 
-json_t *warmup_request(unsigned n, const char **ret_type)
+static const struct warmup_request for_template[] = {
+	{ "execute_request", cell_libraries, true },
+	{ "execute_request", "1 / 0", true },
+	{ "complete_request", "import os\nos.pa", false },
+	{ "inspect_request", "print", false },
+	{ NULL, NULL, false },
+};
+
+static const struct warmup_request for_clone[] = {
+	{ "execute_request", "print('warm')", false },
+	{ NULL, NULL, false },
+};
+
+static json_t *content_of(const struct warmup_request *r)
 {
-	switch (n) {
-	case 0:
-		*ret_type = "execute_request";
-		return jupyter_execute_content(cell, true);
-	case 1:
-		*ret_type = "execute_request";
-		return jupyter_execute_content("1 / 0", true);
-	case 2:
-		*ret_type = "complete_request";
-		return json_pack("{s:s,s:i}", "code", "import os\nos.pa", "cursor_pos", 15);
-	default:
-		*ret_type = "inspect_request";
-		return json_pack("{s:s,s:i,s:i}", "code", "print", "cursor_pos", 5, "detail_level", 0);
+	json_t *content;
+
+	if (strcmp(r->type, "execute_request") != 0)
+		return json_pack("{s:s,s:i,s:i}", "code", r->code, "cursor_pos", (int)strlen(r->code),
+				 "detail_level", 0);
+	content = jupyter_execute_content(r->code, r->silent);
+	/* One that is not silent takes a user's way, but must not be counted. */
+	json_object_set_new(content, "store_history", json_false());
+	return content;
+}
+
+static void warmup_over(struct warmup *w, const char *message)
+{
+	if (w->over)
+		return;
+	w->over = true;
+	w->ops->over(message, w->arg);
+}
+
+static void request_id(const struct warmup *w, char ret[32])
+{
+	snprintf(ret, 32, "warmup-%u", w->at);
+}
+
+static void request_send(struct warmup *w)
+{
+	const struct warmup_request *r = &w->requests[w->at];
+	json_t *content = content_of(r);
+	struct buf out = { 0 };
+	char id[32];
+	bool sent;
+
+	request_id(w, id);
+	jupyter_request(&out, JUPYTER_SHELL, id, w->session, r->type, content);
+	sent = !out.failed && channel_send(w->channel, 'J', true, out.bytes, out.len) > 0;
+	json_decref(content);
+	buf_free(&out);
+	if (!sent)
+		warmup_over(w, "The warm-up could not be sent.");
+}
+
+static bool is_answer(const struct warmup *w, const uint8_t *payload, size_t len)
+{
+	struct jupyter_msg m;
+	char id[32];
+	bool is;
+
+	if (jupyter_parse(payload, len, &m) < 0)
+		return false;
+	request_id(w, id);
+	is = m.type == JUPYTER_STATUS && strcmp(m.text, "idle") == 0 && strcmp(m.parent_id, id) == 0;
+	jupyter_msg_free(&m);
+	return is;
+}
+
+static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
+		     void *arg)
+{
+	struct warmup *w = arg;
+
+	channel_ack(c, seq);
+	if (w->over || !w->began || type != 'J' || !is_answer(w, payload, len))
+		return;
+	if (w->requests[++w->at].type)
+		request_send(w);
+	else
+		warmup_over(w, NULL);
+}
+
+static void on_attached(struct channel *c, void *arg)
+{
+	struct warmup *w = arg;
+
+	(void)c;
+	if (w->began || w->over)
+		return;
+	w->began = true;
+	if (w->ops->began)
+		w->ops->began(w->arg);
+	request_send(w);
+}
+
+struct warmup *warmup_new(enum warmup_kind kind, uint64_t received, uint64_t sent,
+			  const struct warmup_ops *ops, void *arg)
+{
+	static const struct channel_ops channel_ops = { .frame = on_frame, .attached = on_attached };
+	struct warmup *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	*w = (struct warmup){ .requests = kind == WARMUP_TEMPLATE ? for_template : for_clone,
+			      .ops = ops,
+			      .arg = arg };
+	uuid_new(w->session);
+	w->channel = channel_new(CHANNEL_REFUSE, &channel_ops, w);
+	if (!w->channel) {
+		free(w);
+		return NULL;
 	}
+	if (received || sent)
+		channel_restore(w->channel, received, sent);
+	return w;
+}
+
+int warmup_attach(struct warmup *w, struct link *l)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/kernels/%s/channel", KERNEL_DEFAULT_ID);
+	return channel_connect(w->channel, l, path);
+}
+
+uint64_t warmup_received(const struct warmup *w)
+{
+	return channel_received(w->channel);
+}
+
+uint64_t warmup_sent(const struct warmup *w)
+{
+	return channel_sent(w->channel);
+}
+
+void warmup_free(struct warmup *w)
+{
+	if (!w)
+		return;
+	channel_free(w->channel);
+	free(w);
 }

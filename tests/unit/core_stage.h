@@ -49,7 +49,7 @@ static void stage(void)
 	dir_make("cache/images");
 	dir_make("cache/images/hash1");
 	settings = (struct settings){
-		.engine = "auto", .template_name = "python", .memory_mb = 6000, .sandboxes_per_owner = 4
+		.engine = "auto", .template_name = "python", .memory_mb = 6000, .sandboxes_per_owner = 4, .cpu_share = 16
 	};
 	snprintf(settings.state, sizeof(settings.state), "%s", u.dir);
 	snprintf(settings.run, sizeof(settings.run), "%s/run", u.dir);
