@@ -51,7 +51,8 @@ class Appliance:
         self.own_state = state is None
         self.state = state or tempfile.mkdtemp(prefix="carrel-test-")
         self.port = free_port()
-        self.settings = settings
+        # Without machines that wait for sandboxes, unless a test is about them.
+        self.settings = {"POOL": 0, **settings}
         self.process = None
 
     # --- life ---
