@@ -35,7 +35,7 @@ const struct verb *verb_find(const char *name)
 
 void print_help(FILE *to)
 {
-	fputs("usage: carrel [--json] VERB …\n\n", to);
+	fputs("usage: carrel [--json] VERB …\n       carrel --version\n\n", to);
 	for (int i = 0; verbs[i]; i++)
 		fprintf(to, "  %-9s %.*s\n", verbs[i]->name, (int)strcspn(verbs[i]->help, "\n"),
 			verbs[i]->help);
@@ -73,7 +73,7 @@ static int print_words(const struct command *c, const char *name)
 	if (!verb) {
 		for (int i = 0; verbs[i]; i++)
 			puts(verbs[i]->name);
-		puts("--json\n--help");
+		puts("--json\n--help\n--version");
 		return EXIT_OK;
 	}
 	for (const char *at = verb->nouns; at && *at; at += strspn(at, " ")) {

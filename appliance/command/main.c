@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../version.h"
 #include "command.h"
 
 int complain(int code, const char *fmt, ...)
@@ -171,6 +172,10 @@ int main(int argc, char **argv)
 		}
 		if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
 			print_help(stdout);
+			return EXIT_OK;
+		}
+		if (strcmp(argv[at], "--version") == 0) {
+			puts("carrel " CARREL_VERSION);
 			return EXIT_OK;
 		}
 		fprintf(stderr, "carrel: unknown option %s (see carrel --help)\n", argv[at]);
