@@ -11,7 +11,8 @@ enum {
 	 * record costs at most this much before the reader is in step again. */
 	LINK_RECORD_MAX = 16 * 1024,
 
-	/* HTTP/2 flow control windows, in bytes. */
+	/* HTTP/2 flow control windows, in bytes. The stream's is what its reader may
+	 * leave unread; the connection's only bounds what is under way. */
 	LINK_CONNECTION_WINDOW = 1024 * 1024,
 	LINK_STREAM_WINDOW = 256 * 1024,
 

@@ -161,8 +161,11 @@ static int on_data_chunk(nghttp2_session *ng, uint8_t flags, int32_t id, const u
 	struct link_stream *st = stream_find(l, id);
 
 	(void)flags;
+	/* Only a stream's own window is its owner's to hold shut: a few slow readers
+	 * would close the connection's to everyone else. */
+	nghttp2_session_consume_connection(ng, len);
 	if (!st || st->reset || !st->ops.data) {
-		nghttp2_session_consume(ng, id, len);
+		nghttp2_session_consume_stream(ng, id, len);
 		return session_verdict(l);
 	}
 	st->unconsumed += len;

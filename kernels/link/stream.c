@@ -50,12 +50,7 @@ static void stream_unlink(struct link_stream *st)
 
 void stream_close(struct link_stream *st, int err)
 {
-	struct link *l = st->l;
-
 	stream_unlink(st);
-	/* What the owner never consumed must not shrink the connection's window. */
-	if (l->ng && st->unconsumed)
-		nghttp2_session_consume_connection(l->ng, st->unconsumed);
 	if (st->ops.closed)
 		st->ops.closed(st, st->reset ? -ECANCELED : err, st->arg);
 	ring_free(&st->out);
@@ -304,7 +299,7 @@ void link_consume(struct link_stream *st, size_t n)
 		return;
 	link_enter(l);
 	st->unconsumed -= n;
-	nghttp2_session_consume(l->ng, st->id, n);
+	nghttp2_session_consume_stream(l->ng, st->id, n);
 	link_leave(l);
 }
 

@@ -203,6 +203,28 @@ static void test_abandoned_streams_do_not_eat_the_window(void)
 	pair_free(&p);
 }
 
+/* However many readers are slow, the others go on. */
+static void test_slow_streams_do_not_hold_others(void)
+{
+	enum { SLOW = 2 * LINK_CONNECTION_WINDOW / LINK_STREAM_WINDOW };
+	struct side slow[SLOW], quick = { 0 };
+	struct pair p;
+
+	begin(&p, 200, 2 * LINK_STREAM_WINDOW);
+	for (int i = 0; i < SLOW; i++) {
+		slow[i] = (struct side){ .hold = true };
+		server_side = (struct side){ .want = 2 * LINK_STREAM_WINDOW };
+		CHECK_INT(link_open(p.client.l, "GET", "/slow", false, &side_ops, &slow[i], &slow[i].st), 0);
+		pair_run(&p);
+		CHECK_INT(slow[i].got, LINK_STREAM_WINDOW);
+	}
+	server_side = (struct side){ .want = 3 * LINK_CONNECTION_WINDOW };
+	CHECK_INT(link_open(p.client.l, "GET", "/quick", false, &side_ops, &quick, &quick.st), 0);
+	pair_run(&p);
+	CHECK(quick.got == 3 * LINK_CONNECTION_WINDOW && quick.eof && !quick.bad);
+	pair_free(&p);
+}
+
 /* An answer that ends before the request did stops the upload without an error. */
 static void test_early_answer(void)
 {
@@ -344,6 +366,7 @@ int main(void)
 	test_large_bodies_both_ways();
 	test_flow_control_reaches_the_sender();
 	test_abandoned_streams_do_not_eat_the_window();
+	test_slow_streams_do_not_hold_others();
 	test_early_answer();
 	test_answer_later_and_reset_by_server();
 	test_limits();
