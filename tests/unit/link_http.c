@@ -91,7 +91,7 @@ static const struct link_stream_ops side_ops = {
 	.closed = on_closed,
 };
 
-static struct side server_side;
+static struct side server_side, *serving = &server_side;
 static char seen_method[16], seen_path[128], seen_query[128];
 static int answer; /* 0: later */
 static unsigned requests;
@@ -107,14 +107,14 @@ static void serve(struct link *l, struct link_stream *st, const struct link_requ
 	snprintf(seen_method, sizeof(seen_method), "%s", rq->method);
 	snprintf(seen_path, sizeof(seen_path), "%s", rq->path);
 	snprintf(seen_query, sizeof(seen_query), "%s", rq->query);
-	server_side.st = st;
-	server_side.eof = false;
-	server_side.put = 0;
-	link_stream_bind(st, &side_ops, &server_side);
+	serving->st = st;
+	serving->eof = false;
+	serving->put = 0;
+	link_stream_bind(st, &side_ops, serving);
 	if (!answer)
 		return;
 	CHECK_INT(link_respond(st, answer, "text/plain", -1), 0);
-	side_push(&server_side);
+	side_push(serving);
 }
 
 static void begin(struct pair *p, int status, size_t body)
@@ -207,18 +207,20 @@ static void test_abandoned_streams_do_not_eat_the_window(void)
 static void test_slow_streams_do_not_hold_others(void)
 {
 	enum { SLOW = 2 * LINK_CONNECTION_WINDOW / LINK_STREAM_WINDOW };
-	struct side slow[SLOW], quick = { 0 };
+	struct side slow[SLOW], servers[SLOW], quick = { 0 };
 	struct pair p;
 
 	begin(&p, 200, 2 * LINK_STREAM_WINDOW);
 	for (int i = 0; i < SLOW; i++) {
 		slow[i] = (struct side){ .hold = true };
-		server_side = (struct side){ .want = 2 * LINK_STREAM_WINDOW };
+		servers[i] = (struct side){ .want = 2 * LINK_STREAM_WINDOW };
+		serving = &servers[i];
 		CHECK_INT(link_open(p.client.l, "GET", "/slow", false, &side_ops, &slow[i], &slow[i].st), 0);
 		pair_run(&p);
 		CHECK_INT(slow[i].got, LINK_STREAM_WINDOW);
 	}
-	server_side = (struct side){ .want = 3 * LINK_CONNECTION_WINDOW };
+	serving = &server_side;
+	server_side.want = 3 * LINK_CONNECTION_WINDOW;
 	CHECK_INT(link_open(p.client.l, "GET", "/quick", false, &side_ops, &quick, &quick.st), 0);
 	pair_run(&p);
 	CHECK(quick.got == 3 * LINK_CONNECTION_WINDOW && quick.eof && !quick.bad);
