@@ -1,6 +1,7 @@
 /* carreld: the unprivileged daemon between nginx and the sandboxes.
  *
- * carreld --routes prints the routes of its REST face and ends.
+ * carreld --routes prints the routes of its REST face and ends; --instants those of
+ * core/instant.h.
  *
  * SIGTERM: stop, sandboxes go on and are found again by the next start.
  * SIGINT (Ctrl-C): stop and end the sandboxes too.
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/instant.h"
 #include "front/front.h"
 #include "front/route.h"
 #include "settings.h"
@@ -73,6 +75,10 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "--routes")) {
 		routes_print(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc == 2 && !strcmp(argv[1], "--instants")) {
+		instants_print(stdout);
 		return EXIT_SUCCESS;
 	}
 	if (settings_parse(&c.settings, argc, argv, &f)) {

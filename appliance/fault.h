@@ -14,6 +14,7 @@ struct fault {
 	char message[320]; /* one sentence; says what to do where there is something to do */
 	char field[64];    /* the request's field at fault, or "" */
 	int retry_after_s; /* > 0: sent as Retry-After */
+	_Bool busy;        /* it may be otherwise once what is under way is over: core_settle() waits for that */
 };
 
 /* Fills *f and returns -errno_value, so that a failure is one return statement. */

@@ -14,6 +14,7 @@ enum {
 	SANDBOXES_MAX = 100000,
 	CPU_SHARE_MAX = 1000,
 	POOL_MAX = 512,
+	PAUSED_KEEP_S_MAX = 10 * 366 * 24 * 3600,
 	LINE_MAX_BYTES = 1024, /* of the configuration file */
 };
 
@@ -47,6 +48,7 @@ static const struct option options[] = {
 	NUMBER("cpu-share", cpu_share, 1, CPU_SHARE_MAX),
 	NUMBER("pool", pool, 0, POOL_MAX),
 	NUMBER("pool-max", pool_max, 0, POOL_MAX),
+	NUMBER("paused-keep-s", paused_keep_s, 1, PAUSED_KEEP_S_MAX),
 };
 
 static const struct option *option_find(const char *name)
@@ -159,6 +161,7 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		.sandboxes_per_owner = 20,
 		.cpu_share = 16,
 		.pool = SETTINGS_BY_HOST,
+		.paused_keep_s = 30 * 24 * 3600,
 	};
 	/* The command line wins over the file, wherever --config stands. */
 	int err = arguments_read(&s, argc, argv, true, f);

@@ -17,10 +17,11 @@ struct settings {
 	unsigned short_threads;  /* FastCGI workers for short requests */
 	unsigned stream_threads; /* FastCGI workers held by streams */
 	unsigned memory_mb;      /* RAM that sandboxes may use together; 0: three quarters of the host's */
-	unsigned sandboxes_per_owner;
+	unsigned sandboxes_per_owner; /* that are not paused */
 	unsigned cpu_share; /* CPUs that sandboxes may have together, for each of the host's */
 	unsigned pool;      /* machines that wait for sandboxes; 0: none. SETTINGS_BY_HOST: one a CPU or less */
 	unsigned pool_max;  /* how many there may be when many are asked for; 0: four times pool */
+	unsigned paused_keep_s;       /* a paused sandbox is kept so long, then it ends */
 };
 
 /* argv as of main(); unknown options are an error that names them. */

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "life.h"
 #include "pool.h"
 #include "template.h"
 
@@ -23,13 +24,19 @@ static unsigned sandbox_memory_mb(const struct core *c, const struct vm_class *c
 	return cls->memory_mb + engine_overhead_mb(engine_ops_of(c->engine));
 }
 
+/* A paused one uses neither memory nor CPUs. */
+static bool is_up(const struct sandbox *sb)
+{
+	return sb->state != SANDBOX_PAUSED || sb->vm || life_wakes(sb);
+}
+
 unsigned admission_memory_used_mb(const struct core *c)
 {
 	unsigned used = template_memory_mb(c);
 	const struct sandbox *sb;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
-		used += sandbox_memory_mb(c, &sb->cls);
+		used += is_up(sb) ? sandbox_memory_mb(c, &sb->cls) : 0;
 	return used;
 }
 
@@ -112,7 +119,7 @@ double admission_cpus_used(const struct core *c)
 	double used = 0;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
-		used += sb->cpus;
+		used += is_up(sb) ? sb->cpus : 0;
 	return used;
 }
 
@@ -137,7 +144,7 @@ static int check_quota(const struct core *c, const char *owner, unsigned quota, 
 	unsigned n = 0;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
-		n += strcmp(sb->owner, owner) == 0;
+		n += is_up(sb) && strcmp(sb->owner, owner) == 0;
 	if (n < quota)
 		return 0;
 	fault_set(f, EDQUOT, 429, "quota", "You have %u sandboxes; your quota is %u. End one first.", n,
@@ -146,12 +153,33 @@ static int check_quota(const struct core *c, const char *owner, unsigned quota, 
 	return -EDQUOT;
 }
 
+int admission_room(const struct core *c, const char *owner, unsigned quota, const struct vm_class *cls,
+		   double cpus, struct fault *f)
+{
+	int err = check_quota(c, owner, quota, f);
+
+	if (!err)
+		err = check_memory(c, cls, f);
+	if (!err)
+		err = check_cpus(c, cpus, f);
+	return err ? err : check_disk(c, cls, f);
+}
+
+/* It is not counted yet. */
+int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f)
+{
+	int err = check_quota(sb->core, sb->owner, quota, f);
+
+	if (!err)
+		err = check_memory(sb->core, &sb->cls, f);
+	return err ? err : check_cpus(sb->core, sb->cpus, f);
+}
+
 int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
 		    struct fault *f)
 {
 	const struct sandbox_spec *spec = w->spec;
 	const char *engine = engine_ops_of(c->engine)->name;
-	int err;
 
 	if (strcmp(spec->template_name, c->settings->template_name) != 0)
 		return fault_field(f, "unknown_template", "template",
@@ -160,12 +188,5 @@ int admission_check(const struct core *c, const struct sandbox_waiter *w, const 
 	if (strcmp(spec->engine, "auto") != 0 && strcmp(spec->engine, engine) != 0)
 		return fault_field(f, "engine_unavailable", "engine",
 				   "This appliance runs the engine %s, not %s.", engine, spec->engine);
-	err = check_quota(c, w->owner, w->quota, f);
-	if (!err)
-		err = check_memory(c, cls, f);
-	if (!err)
-		err = check_cpus(c, spec->cpus, f);
-	if (!err)
-		err = check_disk(c, cls, f);
-	return err;
+	return admission_room(c, w->owner, w->quota, cls, spec->cpus, f);
 }

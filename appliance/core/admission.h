@@ -15,6 +15,11 @@ int admission_check(const struct core *c, const struct sandbox_waiter *w, const 
 /* Room for a machine more beside everything there is, the pool's included: what
  * the pool holds is no reason to refuse a sandbox, it is given up for it. */
 bool admission_fits(const struct core *c, const struct vm_class *cls);
+/* The same for one whose class is known and on this engine: a copy. */
+int admission_room(const struct core *c, const char *owner, unsigned quota, const struct vm_class *cls,
+		   double cpus, struct fault *f);
+/* For a paused one that is to run again: its disk is counted already. */
+int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f);
 /* Megabytes of RAM granted now, builds included, the pool not. */
 unsigned admission_memory_used_mb(const struct core *c);
 /* CPUs that sandboxes may have together, and have now. */

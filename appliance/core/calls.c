@@ -46,10 +46,15 @@ int core_sandbox_create(struct core *c, const char *owner, const struct sandbox_
 	if (err < 0)
 		return fault_set(f, -err, 500, "store", "The owner's quota could not be read: %s.",
 				 strerror(-err));
-	err = hub_call(c->hub, &w.call, create_run);
+	if (spec->snapshot) {
+		err = core_snapshot_start(c, &w, f);
+	} else {
+		err = hub_call(c->hub, &w.call, create_run);
+		if (err < 0)
+			*f = w.call.fault;
+	}
 	if (err < 0) {
 		json_decref(w.result);
-		*f = w.call.fault;
 		return err;
 	}
 	*ret = w.result;
@@ -85,7 +90,7 @@ static void timeout_run(struct hub_call *call)
 		hub_call_end(call, strcmp(call->fault.code, "not_found") == 0 ? -ENOENT : -EBUSY);
 		return;
 	}
-	sandbox_set_deadline(sb, unix_ms() + (int64_t)w->timeout_s * 1000);
+	sandbox_keep(sb, w->timeout_s);
 	w->result = sandbox_json(sb);
 	sandbox_store(sb, on_timeout_commit, w);
 }
@@ -94,8 +99,11 @@ int core_sandbox_timeout(struct core *c, const char *owner, const char *id, unsi
 			 struct fault *f)
 {
 	struct sandbox_waiter w = { .core = c, .owner = owner, .id = id, .timeout_s = timeout_s };
-	int err = hub_call(c->hub, &w.call, timeout_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, timeout_run);
+	while (err < 0 && core_settle(c, owner, id, NULL, false, &w.call.fault));
 	if (err < 0) {
 		json_decref(w.result);
 		*f = w.call.fault;
@@ -163,8 +171,11 @@ int core_execute(struct core *c, const char *owner, const char *sandbox_id, cons
 		.core = c, .owner = owner, .sandbox_id = sandbox_id, .id = id, .spec = spec
 	};
 	struct xlog *log;
-	int err = hub_call(c->hub, &w.call, admit_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, admit_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
@@ -177,7 +188,9 @@ int core_execute(struct core *c, const char *owner, const char *sandbox_id, cons
 				 "The execution's event log could not be made: %s.", strerror(-err));
 	w.log = log;
 	xlog_ref(log);
-	err = hub_call(c->hub, &w.call, submit_run);
+	do
+		err = hub_call(c->hub, &w.call, submit_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		xlog_unref(w.log);
 		xlog_unref(log);
@@ -249,7 +262,9 @@ int core_file_put_begin(struct core *c, const char *owner, const char *sandbox_i
 	if (!put)
 		return fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	put->core = c;
-	err = hub_call(c->hub, &w.call, put_run);
+	do
+		err = hub_call(c->hub, &w.call, put_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		free(put);
 		*f = w.call.fault;
@@ -285,8 +300,11 @@ int core_file_get(struct core *c, const char *owner, const char *sandbox_id, con
 		  struct bytepipe **out, int64_t *ret_size, struct fault *f)
 {
 	struct transfer_waiter w = { .core = c, .owner = owner, .sandbox_id = sandbox_id, .path = path };
-	int err = hub_call(c->hub, &w.call, get_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, get_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
@@ -308,8 +326,11 @@ int core_file_delete(struct core *c, const char *owner, const char *sandbox_id, 
 	struct transfer_waiter w = {
 		.core = c, .owner = owner, .sandbox_id = sandbox_id, .path = path, .recursive = recursive
 	};
-	int err = hub_call(c->hub, &w.call, file_delete_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, file_delete_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
@@ -332,8 +353,11 @@ int core_file_list(struct core *c, const char *owner, const char *sandbox_id, co
 				     .path = path,
 				     .limit = limit,
 				     .cursor = cursor };
-	int err = hub_call(c->hub, &w.call, file_list_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, file_list_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
@@ -353,8 +377,11 @@ int core_process_run(struct core *c, const char *owner, const char *sandbox_id,
 		     const struct process_spec *spec, struct bytepipe **out, struct fault *f)
 {
 	struct process_waiter w = { .core = c, .owner = owner, .sandbox_id = sandbox_id, .spec = spec };
-	int err = hub_call(c->hub, &w.call, process_start_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, process_start_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);

@@ -148,11 +148,26 @@ static void on_stop_timeout(void *arg)
 		hub_call_end(call, -ETIMEDOUT);
 }
 
+/* A paused one is files only: it outlives a stop, and is found by the next start. */
+static bool lives(const struct sandbox *sb)
+{
+	return sb->state != SANDBOX_PAUSED || sb->vm;
+}
+
+static bool any_lives(const struct core *c)
+{
+	const struct sandbox *sb = c->sandboxes;
+
+	while (sb && !lives(sb))
+		sb = sb->next;
+	return sb != NULL;
+}
+
 void core_check_stopped(struct core *c)
 {
 	struct hub_call *call = c->stop_call;
 
-	if (!call || (c->end_sandboxes && c->sandboxes) || templates_cancel(c) || pool_cancel(c))
+	if (!call || (c->end_sandboxes && any_lives(c)) || templates_cancel(c) || pool_cancel(c))
 		return;
 	c->stop_call = NULL;
 	hub_timer_free(c->stop_timer);
@@ -171,8 +186,10 @@ static void stop_run(struct hub_call *call)
 	c->stop_timer = hub_timer_new(c->hub, on_stop_timeout, c);
 	if (c->stop_timer)
 		hub_timer_set(c->stop_timer, CORE_STOP_MS);
-	for (sb = c->sandboxes; sb && stop->end_sandboxes; sb = sb->next)
-		sandbox_end(sb, REASON_HOST_RESTART, "Carrel was stopped.");
+	for (sb = c->sandboxes; sb && stop->end_sandboxes; sb = sb->next) {
+		if (lives(sb))
+			sandbox_end(sb, REASON_HOST_RESTART, "Carrel was stopped.");
+	}
 	core_check_stopped(c);
 }
 
@@ -248,6 +265,7 @@ static void figures_fill(struct core *c, struct core_figures *f)
 		.starts = c->starts,
 		.ends = c->ends,
 		.executions = c->executions,
+		.lives = c->lives,
 		.memory_mb = c->memory_mb,
 		.memory_used_mb = admission_memory_used_mb(c),
 		.cpus = admission_cpus(c),

@@ -40,6 +40,9 @@ struct sandbox_spec {
 	double cpus;
 	json_t *env;      /* borrowed, object of strings */
 	json_t *metadata; /* borrowed */
+	const char *snapshot;  /* a named one in place of template and limits, or NULL */
+	bool pause_on_timeout; /* in place of its end */
+	bool auto_resume;      /* any request that needs it running resumes it */
 };
 
 /* Blocks until the sandbox runs or failed. */
@@ -47,6 +50,18 @@ int core_sandbox_create(struct core *c, const char *owner, const struct sandbox_
 			struct fault *f);
 int core_sandbox_timeout(struct core *c, const char *owner, const char *id, unsigned timeout_s, json_t **ret,
 			 struct fault *f);
+/* Each blocks until it is done, and waits for what else is done to the sandbox; pausing a paused one and
+ * resuming a running one succeed. timeout_s 0: what was last asked for. */
+int core_sandbox_pause(struct core *c, const char *owner, const char *id, json_t **ret, struct fault *f);
+int core_sandbox_resume(struct core *c, const char *owner, const char *id, unsigned timeout_s, json_t **ret,
+			struct fault *f);
+/* {"sandboxes":[sandbox or {"error":{code,message}}]} */
+int core_sandbox_fork(struct core *c, const char *owner, const char *id, unsigned count, unsigned timeout_s,
+		      json_t **ret, struct fault *f);
+/* Saves it under a name (or NULL), to make others from. They are listed by store_snapshot_list(). */
+int core_snapshot_create(struct core *c, const char *owner, const char *sandbox_id, const char *name, json_t **ret,
+			 struct fault *f);
+int core_snapshot_delete(struct core *c, const char *owner, const char *id, struct fault *f);
 /* Blocks until it is gone; 0 for an ended one too. */
 int core_sandbox_delete(struct core *c, const char *owner, const char *id, struct fault *f);
 

@@ -10,6 +10,7 @@
 #include "image.h"
 
 struct sandbox;
+struct sandbox_waiter;
 struct template;
 struct template_set;
 struct pool;
@@ -29,7 +30,7 @@ struct core {
 	char run_dir[300];         /* runtime directories of machines: $STATE/run */
 	struct sandbox *sandboxes; /* all that have not ended */
 	unsigned memory_mb;        /* what sandboxes may use together */
-	struct tally starts, ends, executions;
+	struct tally starts, ends, executions, lives;
 	bool stopping;
 	bool end_sandboxes;
 	struct hub_call *stop_call; /* waits for what core_stop() ends */
@@ -39,6 +40,7 @@ struct core {
 /* "asked" and the like: named reasons that more than one file uses. */
 #define REASON_ASKED "asked"
 #define REASON_DEADLINE "deadline"
+#define REASON_EXPIRED "expired"
 #define REASON_HOST_RESTART "host-restart"
 #define REASON_PROTOCOL "protocol-error"
 
@@ -50,6 +52,13 @@ void core_check_stopped(struct core *c);
 /* calls.c: the hub knows live sandboxes only; one that ended is told apart from
  * one that never was by its row. Returns err or what takes its place. */
 int refine_missing(struct core *c, const char *owner, const char *id, int err, struct fault *f);
+
+/* life_calls.c: after a call failed with f: when that was because of something under way on the sandbox (named
+ * by its id, or by that of a kernel in it), waits for its end; wake: resumes a paused one that wants it. True: try again. */
+bool core_settle(struct core *c, const char *owner, const char *id, const char *kernel_id, bool wake,
+		 struct fault *f);
+/* A sandbox from a named snapshot: core_sandbox_create() with spec->snapshot. */
+int core_snapshot_start(struct core *c, struct sandbox_waiter *w, struct fault *f);
 
 /* recover.c: rows and machines of before this start. On the caller's thread, before the hub runs. */
 int recover(struct core *c, struct fault *f);

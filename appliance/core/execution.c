@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../store/ids.h"
+#include "instant.h"
 #include "kernel.h"
 #include "link/limits.h"
 
@@ -142,6 +143,7 @@ static void execution_committed(void *arg)
 		if (e->kernel && kernel_unqueue(e->kernel, e))
 			execution_unref(e);
 	} else if (e->state == EXECUTION_COMMITTING) {
+		instant(INSTANT_EXECUTE_COMMITTED);
 		e->state = EXECUTION_QUEUED;
 		kernel_pump(e->kernel);
 	}

@@ -35,6 +35,8 @@ struct execution {
 	int exit_code;
 	int64_t execution_count, queued_ms, started_ms, ended_ms;
 	int64_t began_mono_ms;
+	int64_t ran_ms;    /* while it is held */
+	int64_t paused_ms; /* held since it started, in all; no time of its own */
 	uint64_t sent_seq;    /* of its code's frame to the kernel */
 	unsigned frames_sent; /* of those execution_send() makes; a restart may have left some with the agent
 			       */
@@ -87,5 +89,9 @@ void execution_end(struct execution *e, const char *status, const char *reason);
 void execution_flush(struct execution *e, struct store_txn *t);
 /* Arms the timer with what is left of timeout_s. */
 void execution_arm(struct execution *e, int64_t ran_ms);
+
+/* Its machine stands still; it goes on after stood_ms. */
+void execution_hold(struct execution *e);
+void execution_go_on(struct execution *e, int64_t stood_ms);
 
 #endif

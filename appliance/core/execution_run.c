@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cell_env.h"
+#include "instant.h"
 #include "kernel.h"
 
 static void execution_started(struct execution *e, int64_t count)
@@ -91,6 +92,7 @@ int execution_start(struct execution *e)
 
 	if (err < 0)
 		return err;
+	instant(INSTANT_EXECUTE_SENT);
 	free(e->code);
 	e->code = NULL;
 	e->state = EXECUTION_RUNNING;
@@ -298,6 +300,24 @@ void execution_timer(void *arg)
 	}
 }
 
+void execution_hold(struct execution *e)
+{
+	hub_timer_stop(e->timer);
+	e->ran_ms = e->began_mono_ms ? mono_ms() - e->began_mono_ms : 0;
+}
+
+void execution_go_on(struct execution *e, int64_t stood_ms)
+{
+	e->began_mono_ms = mono_ms() - e->ran_ms;
+	e->paused_ms += stood_ms > 0 ? stood_ms : 0;
+	e->changed = true;
+	kernel_txn(e->kernel);
+	if (e->stop == STOP_TIMEOUT)
+		hub_timer_set(e->timer, e->spent_grace ? KERNEL_KILL_GRACE_MS : KERNEL_INTERRUPT_GRACE_MS);
+	else
+		execution_arm(e, e->ran_ms);
+}
+
 void execution_progress(void *arg)
 {
 	struct execution *e = arg;
@@ -343,6 +363,7 @@ void execution_flush(struct execution *e, struct store_txn *t)
 	row.started_ms = e->started_ms;
 	row.ended_ms = e->ended_ms;
 	row.timeout_ms = (int64_t)e->timeout_s * 1000;
+	row.paused_ms = e->paused_ms;
 	row.kernel_restarted = e->kernel_restarted;
 	row.last_seq = e->events.seq;
 	row.log_bytes = e->events.bytes;

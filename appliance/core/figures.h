@@ -43,6 +43,7 @@ struct core_figures {
 	struct tally starts;     /* by clone, boot, … */
 	struct tally ends;       /* by reason */
 	struct tally executions; /* ended ones, by status */
+	struct tally lives;      /* paused, resumed, forked, kept */
 	unsigned executions_running, executions_queued, kernels;
 	unsigned memory_mb, memory_used_mb;
 	double cpus, cpus_used;

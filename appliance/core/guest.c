@@ -38,7 +38,7 @@ static void on_down(struct link *l, const char *why, void *arg)
 
 	(void)l;
 	(void)why;
-	if (g->freeing)
+	if (g->freeing || g->held)
 		return;
 	if (!g->down_since)
 		g->down_since = mono_ms();
@@ -66,7 +66,7 @@ static void on_health(void *arg)
 {
 	struct guest *g = arg;
 
-	if (g->down_since && !g->paused)
+	if (g->down_since && !g->held && !g->paused)
 		guest_break(g, "crashed(agent)", "The sandbox's agent stopped answering.");
 }
 
@@ -178,4 +178,24 @@ void guest_paused(struct guest *g, bool paused)
 	g->paused = paused;
 	if (!paused && g->down_since)
 		hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
+}
+
+void guest_hold(struct guest *g, bool held)
+{
+	if (!g || g->held == held)
+		return;
+	g->held = held;
+	if (held) {
+		hub_timer_stop(g->health);
+		hub_timer_stop(g->retry);
+		link_uv_close(g->uv);
+		g->uv = NULL;
+		link_drop(g->link, "the sandbox stands still");
+		g->up_since = 0;
+		g->breaks = 0;
+		return;
+	}
+	g->connect_since = g->down_since = mono_ms();
+	hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
+	guest_connect(g);
 }

@@ -47,8 +47,12 @@ bool guest_is_up(const struct guest *g);
 struct link *guest_link(struct guest *g);
 /* From now on everything is told to another; calls under way keep their callbacks. */
 void guest_hand_over(struct guest *g, const struct guest_ops *ops, void *arg);
-/* Put the machine on hold: no answer is expected until guest_resumed(). */
+/* The machine stands still, or moves again: no answer is expected meanwhile, the link stays. */
 void guest_paused(struct guest *g, bool paused);
+/* The machine is about to stand still: the descriptor is closed at once, every call and stream ends with
+ * -ECONNRESET, and nothing is connected until it is let go again; then as from guest_new() on. Not from inside a
+ * link callback. */
+void guest_hold(struct guest *g, bool held);
 
 /* err: 0, or -ECONNRESET, -ETIMEDOUT, -ECANCELED, -EBADMSG (not JSON, too large).
  * reply is borrowed; NULL for an empty body. */

@@ -15,7 +15,7 @@ struct guest {
 	struct hub_timer *health, *retry;
 	int64_t connect_since, down_since, up_since; /* monotonic ms; down_since 0: up */
 	unsigned breaks;
-	bool paused, broken, freeing;
+	bool held, paused, broken, freeing;
 };
 
 #endif

@@ -80,19 +80,37 @@ static void on_identity(int err, int status, json_t *reply, void *arg)
 		done(err, &f, json_object_get(reply, "kernels"), id->arg);
 }
 
+/* The same at every identity of a sandbox: it is the same machine before and after a pause. */
+static void name_uuid(const char *what, const char *hostname, char ret[UUID_SIZE])
+{
+	char name[STORE_ID_MAX + 16];
+
+	snprintf(name, sizeof(name), "%s/%s", what, hostname);
+	uuid_of(name, ret);
+}
+
+/* Without its hyphens, as a machine id is written. */
+static void uuid_strip(char *uuid)
+{
+	char *to = uuid;
+
+	for (; *uuid; uuid++)
+		if (*uuid != '-')
+			*to++ = *uuid;
+	*to = '\0';
+}
+
 static json_t *identity_body(const struct identity_spec *spec)
 {
-	unsigned char entropy[IDENTITY_ENTROPY], machine[16];
-	char machine_id[33], boot_id[UUID_SIZE];
+	unsigned char entropy[IDENTITY_ENTROPY];
+	char machine_id[UUID_SIZE], boot_id[UUID_SIZE];
 	char *entropy64;
 	json_t *env = spec->env ? json_incref(spec->env) : json_object(), *body;
-	size_t i;
 
 	random_fill(entropy, sizeof(entropy));
-	random_fill(machine, sizeof(machine));
-	for (i = 0; i < sizeof(machine); i++)
-		snprintf(machine_id + 2 * i, 3, "%02x", machine[i]);
-	uuid_new(boot_id);
+	name_uuid("machine", spec->hostname, machine_id);
+	uuid_strip(machine_id);
+	name_uuid("boot", spec->hostname, boot_id);
 	entropy64 = base64_encode(entropy, sizeof(entropy));
 	body = json_pack("{s:I,s:s*,s:s,s:s,s:s,s:o,s:{s:i,s:i,s:i}}", "unix_ns", (json_int_t)unix_ns(),
 			 "entropy", entropy64, "hostname", spec->hostname, "machine_id", machine_id,

@@ -24,7 +24,7 @@ enum {
 struct identity;
 
 struct identity_spec {
-	const char *hostname;
+	const char *hostname; /* of the machine; its other names follow from it */
 	json_t *env; /* borrowed */
 	unsigned memory_mb, disk_mb;
 };

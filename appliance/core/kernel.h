@@ -167,6 +167,8 @@ void kernel_restart_failed(struct kernel *k, int err, int status, json_t *reply)
 void kernel_is_gone(struct kernel *k);
 /* Nobody will be told anything any more: the sandbox ends, or the core. */
 void kernel_waiters_end(struct kernel *k);
+/* The sandbox is paused: what they asked for goes on when it is resumed. */
+void kernel_waiters_paused(struct kernel *k);
 
 /* kernel_sweep.c: once after a restart. */
 void kernels_sweep(struct sandbox *sb);

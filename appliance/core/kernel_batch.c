@@ -72,7 +72,8 @@ static void kernel_row_add(struct kernel *k, struct store_txn *t)
 				  .state = state_names[k->state],
 				  .execution_count = k->execution_count,
 				  .received = k->batch_seq,
-				  .restarted = k->restarted };
+				  .restarted = k->restarted,
+				  .agent_id = k->agent_id };
 
 	memcpy(row.id, k->id, sizeof(row.id));
 	snprintf(row.sandbox_id, sizeof(row.sandbox_id), "%s", k->sandbox->id);

@@ -126,6 +126,17 @@ void kernel_waiters_end(struct kernel *k)
 	waiters_refuse(k, KERNEL_WAIT_GONE, &f, 0);
 }
 
+void kernel_waiters_paused(struct kernel *k)
+{
+	struct fault f = { 0 };
+	int err = fault_set(&f, EBUSY, 409, "wrong_state",
+			    "The sandbox was paused meanwhile; this goes on when it is resumed.");
+
+	waiters_refuse(k, KERNEL_WAIT_START, &f, err);
+	waiters_refuse(k, KERNEL_WAIT_RESTART, &f, err);
+	waiters_refuse(k, KERNEL_WAIT_GONE, &f, err);
+}
+
 /* --- the end of what it has to do --- */
 
 static void queue_end(struct kernel *k, const char *reason)

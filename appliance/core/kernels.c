@@ -238,8 +238,11 @@ int core_kernel_create(struct core *c, const char *owner, const char *sandbox_id
 		       const struct kernel_spec *spec, json_t **ret, struct fault *f)
 {
 	struct kernel_waiter w = { .core = c, .owner = owner, .sandbox_id = sandbox_id, .spec = spec };
-	int err = hub_call(c->hub, &w.call, create_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, create_run);
+	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
 	if (err < 0) {
 		json_decref(w.result);
 		*f = w.call.fault;
@@ -268,8 +271,11 @@ static void restart_run(struct hub_call *call)
 int core_kernel_restart(struct core *c, const char *owner, const char *id, json_t **ret, struct fault *f)
 {
 	struct kernel_waiter w = { .core = c, .owner = owner, .id = id };
-	int err = hub_call(c->hub, &w.call, restart_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, restart_run);
+	while (err < 0 && core_settle(c, owner, NULL, id, true, &w.call.fault));
 	if (err < 0) {
 		json_decref(w.result);
 		*f = w.call.fault;
@@ -292,8 +298,11 @@ static void interrupt_run(struct hub_call *call)
 int core_kernel_interrupt(struct core *c, const char *owner, const char *id, struct fault *f)
 {
 	struct kernel_waiter w = { .core = c, .owner = owner, .id = id };
-	int err = hub_call(c->hub, &w.call, interrupt_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, interrupt_run);
+	while (err < 0 && core_settle(c, owner, NULL, id, true, &w.call.fault));
 	if (err < 0)
 		*f = w.call.fault;
 	return err;
@@ -315,8 +324,11 @@ static void delete_run(struct hub_call *call)
 int core_kernel_delete(struct core *c, const char *owner, const char *id, struct fault *f)
 {
 	struct kernel_waiter w = { .core = c, .owner = owner, .id = id };
-	int err = hub_call(c->hub, &w.call, delete_run);
+	int err;
 
+	do
+		err = hub_call(c->hub, &w.call, delete_run);
+	while (err < 0 && core_settle(c, owner, NULL, id, true, &w.call.fault));
 	if (err < 0)
 		*f = w.call.fault;
 	return err;

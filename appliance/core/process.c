@@ -420,3 +420,43 @@ void processes_sandbox_ended(struct sandbox *sb)
 			process_leave(p);
 	}
 }
+
+void processes_hold(struct sandbox *sb)
+{
+	struct process *p;
+
+	for (p = sb->processes; p; p = p->next) {
+		if (p->timer)
+			hub_timer_stop(p->timer);
+	}
+}
+
+void processes_go_on(struct sandbox *sb, int64_t stood_ms)
+{
+	struct process *p;
+
+	for (p = sb->processes; p; p = p->next) {
+		int64_t left;
+
+		if (!p->exists || p->ended || p->abandoned)
+			continue;
+		p->began_ms += stood_ms;
+		left = (int64_t)p->timeout_s * 1000 - (mono_ms() - p->began_ms);
+		/* A kill that was on its way is sent again. */
+		p->killing = false;
+		if (p->timeout_s)
+			hub_timer_set(p->timer, left > 0 ? (uint64_t)left : 1);
+	}
+}
+
+json_t *processes_ids(const struct sandbox *sb)
+{
+	json_t *ids = json_array();
+	const struct process *p;
+
+	for (p = sb->processes; p; p = p->next) {
+		if (!p->exited)
+			json_array_append_new(ids, json_string(p->id));
+	}
+	return ids;
+}

@@ -31,6 +31,11 @@ void process_run(struct process_waiter *w);
 /* One that an earlier carreld started: its reader is gone with that, so it is abandoned. */
 int process_restore(struct sandbox *sb, const char *id);
 void processes_link_up(struct sandbox *sb);
+/* Time limits stand still with the machine, and go on after stood_ms. */
+void processes_hold(struct sandbox *sb);
+void processes_go_on(struct sandbox *sb, int64_t stood_ms);
+/* A new array of the ids of those that the agent has. */
+json_t *processes_ids(const struct sandbox *sb);
 void processes_sandbox_ended(struct sandbox *sb);
 
 #endif

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "kernel.h"
+#include "life.h"
+#include "disk.h"
 #include "process.h"
 #include "sandbox.h"
 #include "template.h"
@@ -50,6 +52,7 @@ static struct execution *execution_from(struct kernel *k, json_t *row, struct xl
 	e->timeout_s = (unsigned)(number_of(row, "timeout_ms") / 1000);
 	e->queued_ms = number_of(row, "queued_ms");
 	e->started_ms = number_of(row, "started_ms");
+	e->paused_ms = number_of(row, "paused_ms");
 	e->execution_count = number_of(row, "execution_count");
 	e->kernel_restarted = json_is_true(json_object_get(row, "kernel_restarted"));
 	e->events.seq = (uint64_t)number_of(row, "last_seq");
@@ -63,7 +66,9 @@ static struct execution *execution_from(struct kernel *k, json_t *row, struct xl
 static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
 {
 	bool running = strcmp(text_of(row, "status"), "running") == 0;
-	int64_t ran = running ? unix_ms() - e->started_ms : 0;
+	/* A paused one ran until then. */
+	int64_t until = k->sandbox->paused_ms ? k->sandbox->paused_ms : unix_ms();
+	int64_t ran = running ? until - e->started_ms - e->paused_ms : 0;
 
 	if (!running) {
 		kernel_queue_restored(k, e);
@@ -75,8 +80,10 @@ static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
 	e->started = e->execution_count >= 0;
 	e->sent_seq = channel_sent(k->channel) - (execution_frames(e) > 1 ? 1 : 0);
 	e->began_mono_ms = mono_ms() - ran;
+	e->ran_ms = ran;
 	k->running = e;
-	execution_arm(e, ran);
+	if (!k->sandbox->held)
+		execution_arm(e, ran);
 }
 
 /* The kernel that the row names. Without a row of its own, its start was under way: started again. */
@@ -108,6 +115,7 @@ static void execution_lost(struct sandbox *sb, json_t *row, const char *why)
 				      .started_ms = number_of(row, "started_ms"),
 				      .ended_ms = unix_ms(),
 				      .timeout_ms = number_of(row, "timeout_ms"),
+				      .paused_ms = number_of(row, "paused_ms"),
 				      .kernel_restarted =
 					      json_is_true(json_object_get(row, "kernel_restarted")),
 				      .last_seq = (uint64_t)number_of(row, "last_seq"),
@@ -170,11 +178,13 @@ static int kernels_recover(struct sandbox *sb, struct fault *f)
 	json_array_foreach(rows, i, row)
 	{
 		const char *id = text_of(row, "id"), *language = text_of(row, "language");
+		const char *agent_id = text_of(row, "agent_id");
 
 		kernel_default_ids(sb, language, default_id, default_agent_id);
+		if (!agent_id[0])
+			agent_id = strcmp(id, default_id) == 0 ? default_agent_id : id;
 		/* One that was starting may not have been asked for; if it was, the agent says so. */
-		k = kernel_new(sb, id, strcmp(id, default_id) == 0 ? default_agent_id : id, language,
-			       strcmp(text_of(row, "state"), "starting") != 0);
+		k = kernel_new(sb, id, agent_id, language, strcmp(text_of(row, "state"), "starting") != 0);
 		if (!k)
 			return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 		snprintf(k->name, sizeof(k->name), "%s", text_of(row, "name"));
@@ -233,6 +243,15 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 		return NULL;
 	snprintf(sb->template_name, sizeof(sb->template_name), "%s", text_of(row, "template"));
 	sb->started = started_name(text_of(row, "started"));
+	snprintf(sb->image, sizeof(sb->image), "%s", text_of(row, "image"));
+	base_parse(text_of(row, "base"), &sb->base);
+	sb->timeout_s = (unsigned)(number_of(row, "timeout_ms") / 1000);
+	/* Rows of before there was a pause. */
+	if (!sb->timeout_s)
+		sb->timeout_s = (unsigned)((number_of(row, "deadline_ms") - number_of(row, "created_ms")) / 1000);
+	sb->pause_on_timeout = strcmp(text_of(row, "on_timeout"), "pause") == 0;
+	sb->auto_resume = json_is_true(json_object_get(row, "auto_resume"));
+	sb->paused_ms = number_of(row, "paused_ms");
 	sb->memory_mb = (unsigned)json_integer_value(json_object_get(limits, "memory_mb"));
 	sb->disk_mb = (unsigned)json_integer_value(json_object_get(limits, "disk_mb"));
 	sb->cpus = json_number_value(json_object_get(limits, "cpus"));
@@ -242,18 +261,53 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 	return sb;
 }
 
+static void machine_adopt(struct sandbox *sb)
+{
+	sb->vm_ended = false;
+	sb->adopted = true;
+	life_step(sb, LIFE_START);
+	if (sandbox_machine_adopt(sb) == 0)
+		return;
+	sb->vm_ended = true;
+	life_step(sb, LIFE_IDLE);
+	if (sb->state == SANDBOX_RUNNING)
+		sandbox_end(sb, REASON_HOST_RESTART, "Its machine did not outlive the restart.");
+}
+
+static bool has_machine(const struct sandbox *sb)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", sb->core->run_dir, sb->id);
+	return access(path, F_OK) == 0;
+}
+
+/* A machine beside the files: it ran already, or was not stopped yet. Either way it is the sandbox. */
+static void paused_recover(struct sandbox *sb)
+{
+	char path[SET_PATH_MAX];
+
+	life_set_path(sb, path);
+	if (has_machine(sb)) {
+		machine_adopt(sb);
+	} else if (!set_intact(path, sb->scratch_path)) {
+		sandbox_end(sb, REASON_HOST_RESTART,
+			    "What was saved of it is missing, or its disk was written to since it was paused.");
+	}
+}
+
 static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 {
-	/* Time for the machine's keeper and for the link on a loaded host. */
-	enum { ADOPT_MS = 30 * 1000 };
-	bool running = strcmp(text_of(row, "state"), "running") == 0;
+	const char *state = text_of(row, "state");
 	struct sandbox *sb = sandbox_from(c, row);
+	bool paused = strcmp(state, "paused") == 0, running = strcmp(state, "running") == 0;
 	int err;
 
 	if (!sb)
 		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
-	sb->state = SANDBOX_RUNNING;
-	sb->vm_ended = false;
+	sb->state = paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;
+	sb->held = paused;
+	sb->halted_ms = unix_ms();
 	err = kernels_recover(sb, f);
 	if (!err)
 		err = executions_recover(sb, f);
@@ -261,13 +315,14 @@ static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 		err = processes_recover(sb, f);
 	if (err < 0)
 		return err;
-	if (sandbox_machine_adopt(sb) < 0)
-		sb->vm_ended = true;
-	sandbox_set_deadline(sb, number_of(row, "deadline_ms"));
-	hub_timer_set(sb->state_timer, ADOPT_MS);
-	if (sb->vm_ended)
-		sandbox_end(sb, REASON_HOST_RESTART, "Its machine did not outlive the restart.");
-	else if (!running)
+	sb->deadline_ms = number_of(row, "deadline_ms");
+	if (paused)
+		paused_recover(sb);
+	else
+		machine_adopt(sb);
+	if (sb->state <= SANDBOX_PAUSED)
+		sandbox_set_deadline(sb, sb->deadline_ms);
+	if (!running && !paused)
 		sandbox_end(sb,
 			    text_of(row, "end_reason")[0] ? text_of(row, "end_reason") : REASON_HOST_RESTART,
 			    "Carrel was restarted while it started or ended.");
@@ -338,6 +393,51 @@ static void machines_sweep(struct core *c)
 	closedir(dir);
 }
 
+/* The files of a paused sandbox, or of a snapshot, that there is. */
+static bool set_is_known(struct core *c, const char *name, bool snapshot)
+{
+	json_t *row;
+	int err;
+
+	if (!snapshot)
+		return sandbox_find(c, NULL, name) != NULL;
+	err = store_snapshot_get(c->store, NULL, name, &row);
+	if (!err)
+		json_decref(row);
+	return err != -ENOENT;
+}
+
+/* Half-made and nobody's sets go; the pins of the others are renewed. */
+static int sets_sweep(struct core *c, const char *folder, bool snapshots, struct fault *f)
+{
+	char path[SET_PATH_MAX - 64], set[SET_PATH_MAX], cache[BASE_PATH_MAX];
+	struct dirent *entry;
+	struct base base;
+	struct fault why;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%.400s/%s", c->settings->state, folder);
+	life_snapshots_dir(c, cache);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return fault_set(f, errno, 500, "state", "%s cannot be made: %s.", path, strerror(errno));
+	dir = opendir(path);
+	if (!dir)
+		return fault_set(f, errno, 500, "state", "%s cannot be read: %s.", path, strerror(errno));
+	while ((entry = readdir(dir)) != NULL) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		snprintf(set, sizeof(set), "%s/%.60s", path, entry->d_name);
+		if (entry->d_name[0] == '.')
+			disk_remove_dir(set);
+		else if (!set_is_known(c, entry->d_name, snapshots))
+			set_remove(set, cache, entry->d_name);
+		else if (set_base(set, &base) && base_pin(cache, &base, entry->d_name, &why) < 0)
+			core_log("%s: %s", entry->d_name, why.message);
+	}
+	closedir(dir);
+	return 0;
+}
+
 static int scratch_sweep(struct core *c, struct fault *f)
 {
 	char path[300], id[STORE_ID_MAX];
@@ -379,6 +479,10 @@ int recover(struct core *c, struct fault *f)
 	json_decref(rows);
 	if (!err)
 		err = scratch_sweep(c, f);
+	if (!err)
+		err = sets_sweep(c, "sets", false, f);
+	if (!err)
+		err = sets_sweep(c, "snapshots", true, f);
 	if (!err)
 		machines_sweep(c);
 	return err;

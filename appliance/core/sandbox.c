@@ -9,9 +9,12 @@
 #include "../store/ids.h"
 #include "admission.h"
 #include "identity.h"
+#include "instant.h"
 #include "kernel.h"
+#include "life.h"
 #include "pool.h"
 #include "process.h"
+#include "source.h"
 #include "template.h"
 #include "times.h"
 #include "transfer.h"
@@ -35,9 +38,13 @@ struct sandbox *sandbox_usable(struct core *c, const char *owner, const char *id
 		fault_set(f, ENOENT, 404, "not_found", "There is no such sandbox.");
 		return NULL;
 	}
-	if (sb->state != SANDBOX_RUNNING) {
-		fault_set(f, EBUSY, 409, "wrong_state", "The sandbox is %s, not running.",
+	/* core_settle() waits for what is under way, and wakes. */
+	if (sb->state != SANDBOX_RUNNING || life_busy(sb)) {
+		fault_set(f, EBUSY, 409, "wrong_state",
+			  sb->state == SANDBOX_PAUSED ? "The sandbox is paused; resume it first."
+						      : "The sandbox is %s and cannot take this now.",
 			  sandbox_state_name(sb->state));
+		f->busy = true;
 		return NULL;
 	}
 	return sb;
@@ -45,7 +52,17 @@ struct sandbox *sandbox_usable(struct core *c, const char *owner, const char *id
 
 static void on_deadline(void *arg)
 {
-	sandbox_end(arg, REASON_DEADLINE, "");
+	struct sandbox *sb = arg;
+
+	/* An operation under way looks again at its end. */
+	if (life_busy(sb))
+		return;
+	if (sb->state == SANDBOX_PAUSED)
+		sandbox_end(sb, REASON_EXPIRED, "It was paused for longer than paused sandboxes are kept.");
+	else if (sb->state == SANDBOX_RUNNING && sb->pause_on_timeout)
+		life_deadline(sb);
+	else
+		sandbox_end(sb, REASON_DEADLINE, "");
 }
 
 static void on_state_limit(void *arg)
@@ -76,7 +93,9 @@ struct sandbox *sandbox_new(struct core *c, const char *id, const char *owner, j
 	*sb = (struct sandbox){ .core = c, .vm_ended = true };
 	sb->deadline_timer = hub_timer_new(c->hub, on_deadline, sb);
 	sb->state_timer = hub_timer_new(c->hub, on_state_limit, sb);
-	if (!sb->deadline_timer || !sb->state_timer) {
+	sb->life = life_new(sb);
+	if (!sb->deadline_timer || !sb->state_timer || !sb->life) {
+		life_free(sb);
 		hub_timer_free(sb->deadline_timer);
 		hub_timer_free(sb->state_timer);
 		free(sb);
@@ -94,7 +113,7 @@ struct sandbox *sandbox_new(struct core *c, const char *id, const char *owner, j
 
 void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 {
-	unsigned limit = sandbox_state_limit_ms(state, sb->template == NULL);
+	unsigned limit = sandbox_state_limit_ms(state, !sb->template && !sb->source);
 
 	sb->state = state;
 	if (limit)
@@ -103,14 +122,25 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 		hub_timer_stop(sb->state_timer);
 }
 
+uint64_t sandbox_keeper_deadline(const struct sandbox *sb)
+{
+	return boottime_of_unix_ms(sb->deadline_ms + (sb->pause_on_timeout ? LIFE_GRACE_MS : 0));
+}
+
 void sandbox_set_deadline(struct sandbox *sb, int64_t deadline_ms)
 {
 	int64_t left = deadline_ms - unix_ms();
 
 	sb->deadline_ms = deadline_ms;
 	hub_timer_set(sb->deadline_timer, left > 0 ? (uint64_t)left : 1);
-	if (sb->vm && !sb->vm_ended)
-		engine_ops_of(sb->core->engine)->set_deadline(sb->vm, boottime_of_unix_ms(deadline_ms));
+	if (sb->vm && !sb->vm_ended && sb->state != SANDBOX_PAUSED)
+		engine_ops_of(sb->core->engine)->set_deadline(sb->vm, sandbox_keeper_deadline(sb));
+}
+
+void sandbox_keep(struct sandbox *sb, unsigned timeout_s)
+{
+	sb->timeout_s = timeout_s;
+	sandbox_set_deadline(sb, unix_ms() + (int64_t)timeout_s * 1000);
 }
 
 /* --- create --- */
@@ -136,9 +166,17 @@ static int template_choose(struct core *c, const struct sandbox_spec *spec, stru
 	return -EAGAIN;
 }
 
+void sandbox_waiter_end(struct sandbox_waiter *w, int err)
+{
+	if (w->done)
+		w->done(w, err);
+	else
+		hub_call_end(&w->call, err);
+}
+
 static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_waiter *w,
 					 const struct vm_class *cls, struct template *t,
-					 const struct pool_member *m)
+					 const struct pool_member *m, struct source *source)
 {
 	const struct sandbox_spec *spec = w->spec;
 	char id[STORE_ID_MAX];
@@ -155,9 +193,59 @@ static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_wa
 	sb->disk_mb = spec->disk_mb;
 	sb->cls = *cls;
 	sb->template = t;
+	sb->source = source ? source_ref(source) : NULL;
+	snprintf(sb->image, sizeof(sb->image), "%s", source ? source->set.image : c->image.hash);
+	sb->pause_on_timeout = spec->pause_on_timeout;
+	sb->auto_resume = spec->auto_resume;
 	sb->created_ms = unix_ms();
-	sandbox_set_deadline(sb, sb->created_ms + (int64_t)spec->timeout_s * 1000);
+	sandbox_keep(sb, spec->timeout_s);
 	return sb;
+}
+
+static void create_begin(struct sandbox *sb, struct sandbox_waiter *w, struct pool_member *m)
+{
+	struct store_txn *txn = store_txn_new(sb->core->store);
+
+	sb->create = w;
+	sandbox_enter(sb, SANDBOX_CREATING);
+	sandbox_row_add(sb, txn);
+	store_txn_audit(txn, sb->owner, sb->id, "sandbox_create", w->spec->metadata);
+	store_txn_submit(txn, NULL, NULL);
+	instant(INSTANT_CREATE_ADMITTED);
+	if (m)
+		pool_give(m, sb);
+	else
+		sandbox_machine_start(sb);
+}
+
+static void create_refused(struct sandbox_waiter *w, int err)
+{
+	struct fault *f = &w->call.fault;
+
+	if (f->status == 503 && !f->retry_after_s)
+		f->retry_after_s = ADMISSION_RETRY_S;
+	sandbox_waiter_end(w, err);
+}
+
+void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source *source)
+{
+	struct fault *f = &w->call.fault;
+	struct sandbox *sb;
+	int err = 0;
+
+	if (c->stopping)
+		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
+	if (!err)
+		err = admission_room(c, w->owner, w->quota, &source->set.cls, w->spec->cpus, f);
+	if (!err)
+		pool_missed(c, w->spec, &source->set.cls, NULL);
+	sb = err ? NULL : sandbox_from_spec(c, w, &source->set.cls, NULL, NULL, source);
+	if (!err && !sb)
+		err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
+	if (err < 0)
+		create_refused(w, err);
+	else
+		create_begin(sb, w, NULL);
 }
 
 void sandbox_create(struct core *c, struct sandbox_waiter *w)
@@ -167,7 +255,6 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	struct vm_class cls = { 0 };
 	struct pool_member *m = NULL;
 	struct sandbox *sb = NULL;
-	struct store_txn *txn;
 	int err = 0;
 
 	if (c->stopping)
@@ -180,26 +267,14 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	else if (!err && (err = template_choose(c, w->spec, &cls, &t, f)) == 0)
 		pool_missed(c, w->spec, &cls, t);
 	if (!err) {
-		sb = sandbox_from_spec(c, w, &cls, t, m);
+		sb = sandbox_from_spec(c, w, &cls, t, m, NULL);
 		if (!sb)
 			err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	}
-	if (err < 0) {
-		if (f->status == 503 && !f->retry_after_s)
-			f->retry_after_s = ADMISSION_RETRY_S;
-		hub_call_end(&w->call, err);
-		return;
-	}
-	sb->create = w;
-	sandbox_enter(sb, SANDBOX_CREATING);
-	txn = store_txn_new(c->store);
-	sandbox_row_add(sb, txn);
-	store_txn_audit(txn, sb->owner, sb->id, "sandbox_create", w->spec->metadata);
-	store_txn_submit(txn, NULL, NULL);
-	if (m)
-		pool_give(m, sb);
+	if (err < 0)
+		create_refused(w, err);
 	else
-		sandbox_machine_start(sb);
+		create_begin(sb, w, m);
 }
 
 /* --- running --- */
@@ -226,8 +301,10 @@ static void running_committed(void *arg)
 			  "The sandbox could not be stored: %s", commit->message);
 		if (sb)
 			sandbox_end(sb, "store-failed", commit->message);
+	} else {
+		instant(w->done ? INSTANT_FORK_COMMITTED : INSTANT_CREATE_COMMITTED);
 	}
-	hub_call_end(&w->call, commit->err);
+	sandbox_waiter_end(w, commit->err);
 	free(commit);
 }
 
@@ -240,12 +317,15 @@ static void on_running_commit(int err, const char *message, void *arg)
 	hub_post(commit->core->hub, &commit->item, running_committed, commit);
 }
 
-static bool default_kernel(struct sandbox *sb, json_t *kernels)
+/* The kernels it has from the start. */
+static bool first_kernels(struct sandbox *sb, json_t *kernels)
 {
 	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
 	const char *language = kernel_language(sb->core, NULL);
 	struct kernel *k;
 
+	if (sb->source)
+		return inside_restore(sb, sb->source->set.inside);
 	kernel_default_ids(sb, language, id, agent_id);
 	k = kernel_new(sb, id, agent_id, language, sb->template != NULL);
 	if (!k)
@@ -260,8 +340,9 @@ static bool default_kernel(struct sandbox *sb, json_t *kernels)
 void sandbox_run(struct sandbox *sb, json_t *kernels)
 {
 	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
+	struct kernel *k;
 
-	if (!commit || !default_kernel(sb, kernels)) {
+	if (!commit || !first_kernels(sb, kernels)) {
 		free(commit);
 		sandbox_end(sb, "start-failed", "Out of memory on the host.");
 		return;
@@ -273,10 +354,13 @@ void sandbox_run(struct sandbox *sb, json_t *kernels)
 	memcpy(commit->id, sb->id, sizeof(commit->id));
 	sb->create->result = sandbox_json(sb);
 	sb->create = NULL;
+	source_unref(sb->source);
+	sb->source = NULL;
 	sandbox_store(sb, on_running_commit, commit);
-	kernel_link_up(sb->kernels);
-	/* Its row follows the sandbox's. */
-	kernel_txn(sb->kernels);
+	inside_link_up(sb);
+	/* Their rows follow the sandbox's. */
+	for (k = sb->kernels; k; k = k->next)
+		kernel_txn(k);
 }
 
 /* --- the end --- */
@@ -286,6 +370,7 @@ static void teardown(void *arg)
 	struct sandbox *sb = arg;
 	struct kernel *k;
 
+	instant(INSTANT_END_BEGUN);
 	for (k = sb->kernels; k; k = k->next)
 		kernel_sandbox_ended(k, sb->reason);
 	processes_sandbox_ended(sb);
@@ -304,6 +389,7 @@ void sandbox_end(struct sandbox *sb, const char *reason, const char *message)
 	snprintf(sb->message, sizeof(sb->message), "%s", message ? message : "");
 	hub_timer_stop(sb->deadline_timer);
 	sandbox_enter(sb, SANDBOX_ENDING);
+	life_cancel(sb);
 	sandbox_store(sb, NULL, NULL);
 	/* Later: the caller may stand in a callback of what is taken apart. */
 	hub_post(sb->core->hub, &sb->teardown, teardown, sb);
@@ -329,9 +415,10 @@ static void ended_committed(void *arg)
 
 	if (commit->err < 0)
 		core_log("the end of sandbox %s could not be stored: %s", commit->id, commit->message);
+	instant(INSTANT_END_COMMITTED);
 	while ((w = commit->waiters) != NULL) {
 		commit->waiters = w->next;
-		hub_call_end(&w->call, w->call.fault.code[0] ? -EIO : 0);
+		sandbox_waiter_end(w, w->call.fault.code[0] ? -EIO : 0);
 	}
 	core_check_stopped(commit->core);
 	free(commit);
@@ -364,7 +451,9 @@ static void sandbox_free(struct sandbox *sb)
 		k->sandbox = NULL;
 		kernel_unref(k);
 	}
+	life_free(sb);
 	sandbox_machine_free(sb);
+	source_unref(sb->source);
 	hub_timer_free(sb->deadline_timer);
 	hub_timer_free(sb->state_timer);
 	json_decref(sb->env);
@@ -382,6 +471,7 @@ static void sandbox_finish(void *arg)
 	/* Nothing can be told without it, and nothing can go on. */
 	if (!commit)
 		abort();
+	instant(INSTANT_END_GONE);
 	sandbox_enter(sb, SANDBOX_ENDED);
 	sb->ended_ms = unix_ms();
 	tally_add(&sb->core->ends, sb->reason);

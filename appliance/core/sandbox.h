@@ -1,18 +1,23 @@
 /* One sandbox: its state machine, its deadline, and the one owner of everything
  * that belongs to it: machine, scratch disk, link, kernels, processes, transfers.
  *
- * Hub thread only. creating -> running -> ending -> ended(reason); every end goes
+ * Hub thread only. creating -> running <-> paused -> ending -> ended(reason); every end goes
  * through sandbox_end(), from any state, and frees in one place (sandbox_finish).
+ * What lies between running and paused is life.h's.
  */
 #ifndef CARREL_SANDBOX_H
 #define CARREL_SANDBOX_H
 
+#include "base.h"
 #include "core_inner.h"
 #include "guest.h"
 #include "state.h"
 
 struct kernel;
+struct life;
 struct process;
+struct set;
+struct source;
 struct transfer;
 
 /* Waits for a sandbox to run, or to be gone. */
@@ -23,7 +28,10 @@ struct sandbox_waiter {
 	const struct sandbox_spec *spec;
 	unsigned quota; /* sandboxes its owner may have */
 	unsigned timeout_s;
+	struct source *source; /* of a copy; borrowed */
 	json_t *result;
+	/* Of one that no thread waits for: told in place of the call's end. */
+	void (*done)(struct sandbox_waiter *w, int err);
 	struct sandbox_waiter *next;
 };
 
@@ -32,19 +40,33 @@ struct sandbox {
 	struct sandbox *next;
 	char id[STORE_ID_MAX], owner[STORE_ID_MAX];
 	enum sandbox_state state;
-	char template_name[64];
-	const char *started; /* "clone", "boot", "pool" */
+	char template_name[64], image[72];
+	const char *started; /* "clone", "boot", "pool", "fork", "snapshot" */
 	unsigned memory_mb, disk_mb;
 	double cpus;
 	json_t *env, *metadata;
 	struct vm_class cls;
 	int64_t created_ms, deadline_ms, ended_ms;
+	unsigned timeout_s;    /* last asked for */
+	bool pause_on_timeout; /* else it ends */
+	bool auto_resume;      /* by any request that needs it running */
+	int64_t paused_ms;     /* since when; 0: it is not paused */
 	char reason[SPAWN_REASON_MAX], message[SPAWN_MESSAGE_MAX];
 
-	struct template *template;               /* what it is cloned from; NULL: booted */
+	struct template *template;               /* what it is cloned from; NULL: booted, or */
+	struct source *source;                   /* started from this, until it runs */
+	struct base base;                        /* the warm snapshot under its memory */
 	uint64_t channel_received, channel_sent; /* where its snapshot's default kernel stands */
 	struct vm *vm;
 	bool vm_ended;
+	char agent_path[512];
+	bool adopted; /* from before a restart, until it is known what it does */
+	char gone_reason[SPAWN_REASON_MAX], gone_message[SPAWN_MESSAGE_MAX];
+
+	struct life *life;
+	bool held;                   /* its processors stand still, and time limits with them */
+	int64_t halted_ms;           /* since when they do or did last */
+	int64_t running_deadline_ms; /* while that it is paused is being stored */
 	bool identified;    /* true for an adopted one from the start */
 	bool gave_up_clone; /* its clone did not come up: the machine's end is followed by a boot */
 	struct guest *guest;
@@ -59,7 +81,7 @@ struct sandbox {
 	struct hub_timer *deadline_timer, *state_timer;
 	struct sandbox_waiter *create; /* waits for it to run */
 	struct sandbox_waiter *gone;   /* deletes */
-	struct hub_item teardown, finish;
+	struct hub_item teardown, finish, gone_item;
 };
 
 /* NULL when there is no live sandbox of that owner (owner NULL: any). */
@@ -71,8 +93,21 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w);
 /* The first reason stands. Legal from every state and from every callback. */
 void sandbox_end(struct sandbox *sb, const char *reason, const char *message);
 void sandbox_set_deadline(struct sandbox *sb, int64_t deadline_ms);
+/* CLOCK_BOOTTIME at which its keeper ends it, with every other part down. */
+uint64_t sandbox_keeper_deadline(const struct sandbox *sb);
+/* It lives for timeout_s from now. The row is the caller's to write. */
+void sandbox_keep(struct sandbox *sb, unsigned timeout_s);
+/* Admits and starts a copy of what is saved in source; w as in sandbox_create(). */
+void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source *source);
+void sandbox_waiter_end(struct sandbox_waiter *w, int err);
 /* Writes its row into a transaction of its own. done may be NULL. */
 void sandbox_store(struct sandbox *sb, void (*done)(int err, const char *message, void *arg), void *arg);
+/* The same with an audit entry; done comes on the hub, if the sandbox is still there. */
+void sandbox_commit(struct sandbox *sb, const char *action,
+		    void (*done)(struct sandbox *sb, int err, const char *message));
+/* For a transaction of the caller's. */
+void sandbox_submit(struct sandbox *sb, struct store_txn *t,
+		    void (*done)(struct sandbox *sb, int err, const char *message));
 /* As the REST face shows it; a new reference. */
 json_t *sandbox_json(const struct sandbox *sb);
 /* A record without machine, in the core's table; NULL: out of memory. Takes references to env and metadata.
@@ -95,6 +130,13 @@ int sandbox_machine_adopt(struct sandbox *sb);
 /* A clone that does not come up is booted instead. False: this one cannot. */
 bool sandbox_machine_retry(struct sandbox *sb);
 void sandbox_machine_free(struct sandbox *sb);
+/* Lets go of a machine that has ended, without its disk. Not from inside its callbacks. */
+void sandbox_machine_release(struct sandbox *sb);
+/* Starts it again from what was saved; scratch_fd is its disk. 0 or negative errno. */
+int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratch_fd);
+/* Connects the link. 0 or -ENOMEM. */
+int sandbox_machine_link(struct sandbox *sb, const char *agent_path);
+void sandbox_machine_identify(struct sandbox *sb);
 
 /* sandbox_row.c */
 void sandbox_row_add(const struct sandbox *sb, struct store_txn *t);

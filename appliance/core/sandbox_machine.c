@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include "identity.h"
+#include "instant.h"
 #include "kernel.h"
+#include "life.h"
 #include "process.h"
 #include "sandbox.h"
+#include "source.h"
 #include "template.h"
 #include "times.h"
 
@@ -17,6 +20,7 @@ struct scratch_job {
 	struct core *core;
 	struct sandbox *sandbox; /* NULL: it ended, the disk is to be removed */
 	struct template *template;
+	struct source *source;
 	char path[512];
 	int from_fd, fd, err;
 	unsigned disk_mb;
@@ -27,8 +31,6 @@ enum {
 	/* A machine of the pool answers within 30 ms; on a host that is overloaded, a clone still helps. */
 	TAKEN_LIMIT_MS = 15 * 1000,
 };
-
-static void machine_identify(struct sandbox *sb);
 
 /* --- identity --- */
 
@@ -49,8 +51,11 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 {
 	struct sandbox *sb = arg;
 
-	if (sb->state != SANDBOX_CREATING)
+	if (sb->state != SANDBOX_CREATING) {
+		if (err != -ECANCELED)
+			life_identified(sb, err, f);
 		return;
+	}
 	/* The link was cut under the answer: up() asks again. */
 	if (err == -ECONNRESET)
 		return;
@@ -60,12 +65,13 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 		return;
 	}
 	sb->identified = true;
+	instant(sb->source ? INSTANT_FORK_IDENTIFIED : INSTANT_CREATE_IDENTIFIED);
 	if (sb->template)
 		template_clone_result(sb->template, true);
 	sandbox_run(sb, kernels);
 }
 
-static void machine_identify(struct sandbox *sb)
+void sandbox_machine_identify(struct sandbox *sb)
 {
 	struct identity_spec spec = {
 		.hostname = sb->id, .env = environment(sb), .memory_mb = sb->memory_mb, .disk_mb = sb->disk_mb
@@ -83,17 +89,12 @@ static void machine_identify(struct sandbox *sb)
 static void on_link_up(struct guest *g, void *arg)
 {
 	struct sandbox *sb = arg;
-	struct kernel *k;
 
 	(void)g;
-	if (sb->state == SANDBOX_CREATING) {
-		machine_identify(sb);
-		return;
-	}
-	for (k = sb->kernels; k && sb->state == SANDBOX_RUNNING; k = k->next)
-		kernel_link_up(k);
-	processes_link_up(sb);
-	kernels_sweep(sb);
+	if (sb->state == SANDBOX_CREATING)
+		sandbox_machine_identify(sb);
+	else if (!life_link_up(sb) && sb->state == SANDBOX_RUNNING)
+		inside_link_up(sb);
 }
 
 static void on_link_broken(struct guest *g, const char *reason, const char *message, void *arg)
@@ -102,25 +103,42 @@ static void on_link_broken(struct guest *g, const char *reason, const char *mess
 
 	(void)g;
 	if (!sandbox_machine_retry(sb))
-		sandbox_end(sb, reason, message);
+		life_link_broken(sb, reason, message);
 }
 
 /* --- machine --- */
 
 static const struct guest_ops guest_ops = { .up = on_link_up, .broken = on_link_broken };
 
+int sandbox_machine_link(struct sandbox *sb, const char *agent_path)
+{
+	sb->guest = guest_new(sb->core->hub, agent_path, &guest_ops, sb);
+	return sb->guest ? 0 : -ENOMEM;
+}
+
 static void on_vm_started(struct vm *vm, const char *agent_path, void *arg)
 {
 	struct sandbox *sb = arg;
 
 	(void)vm;
-	if (sb->state != SANDBOX_CREATING && sb->state != SANDBOX_RUNNING)
+	snprintf(sb->agent_path, sizeof(sb->agent_path), "%s", agent_path);
+	if (life_vm_started(sb) || sb->state != SANDBOX_CREATING)
 		return;
-	sb->guest = guest_new(sb->core->hub, agent_path, &guest_ops, sb);
-	if (!sb->guest)
+	instant(sb->source ? INSTANT_FORK_STARTED : INSTANT_CREATE_STARTED);
+	if (sandbox_machine_link(sb, agent_path) < 0)
 		sandbox_end(sb, "start-failed", "Out of memory on the host.");
-	else if (sb->state == SANDBOX_RUNNING)
-		hub_timer_stop(sb->state_timer);
+}
+
+static void vm_gone(void *arg)
+{
+	struct sandbox *sb = arg;
+
+	/* One that ends since is taken apart by its teardown. */
+	if (sb->state != SANDBOX_RUNNING && sb->state != SANDBOX_PAUSED)
+		return;
+	if (life_vm_ended(sb, sb->gone_reason, sb->gone_message))
+		return;
+	sandbox_end(sb, sb->gone_reason, sb->gone_message);
 }
 
 static void on_vm_ended(struct vm *vm, const char *reason, const char *message, void *arg)
@@ -129,6 +147,13 @@ static void on_vm_ended(struct vm *vm, const char *reason, const char *message, 
 
 	(void)vm;
 	sb->vm_ended = true;
+	if (life_busy(sb) && sb->state <= SANDBOX_PAUSED) {
+		/* Not from inside the engine's callback: it may be let go of. */
+		snprintf(sb->gone_reason, sizeof(sb->gone_reason), "%s", reason);
+		snprintf(sb->gone_message, sizeof(sb->gone_message), "%s", message ? message : "");
+		hub_post(sb->core->hub, &sb->gone_item, vm_gone, sb);
+		return;
+	}
 	if (sb->state == SANDBOX_CREATING && sb->template && strcmp(reason, REASON_DEADLINE) != 0)
 		sb->gave_up_clone = true;
 	else
@@ -141,11 +166,62 @@ static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
 	struct sandbox *sb = arg;
 
 	(void)vm;
-	if (err < 0)
-		core_log("sandbox %s: %s", sb->id, message ? message : "the engine reported a failure");
+	life_vm_done(sb, err, message);
 }
 
 static const struct vm_ops vm_ops = { .started = on_vm_started, .ended = on_vm_ended, .done = on_vm_done };
+
+/* What the clone is made from is what may be saved of it later. */
+static void base_note(struct sandbox *sb, const struct template *t)
+{
+	const char *key = strrchr(t->path, '/');
+
+	snprintf(sb->base.key, sizeof(sb->base.key), "%s", key ? key + 1 : "");
+	memcpy(sb->base.ram, t->snapshot.ram_hash, sizeof(sb->base.ram));
+}
+
+int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratch_fd)
+{
+	struct vm_config config = {
+		.id = sb->id,
+		.mode = VM_RESUME,
+		.cls = set->cls,
+		.ram_fd = set->ram_fd,
+		.state_fd = set->state_fd,
+		.pages_fd = set->pages_fd,
+		.rootfs_fd = set->rootfs_fd,
+		.scratch_fd = scratch_fd,
+		.kernel_fd = -1,
+		.initrd_fd = -1,
+		.cpu_milli = (unsigned)(sb->cpus * 1000),
+		.deadline_boottime_ns = boottime_of_unix_ms(unix_ms() + LIFE_KEEPER_MS),
+	};
+	int err;
+
+	sb->vm_ended = false;
+	err = engine_ops_of(sb->core->engine)->start(sb->core->engine, &config, &vm_ops, sb, &sb->vm);
+	if (err < 0) {
+		sb->vm = NULL;
+		sb->vm_ended = true;
+	}
+	return err;
+}
+
+static void copy_launch(struct sandbox *sb, int scratch_fd)
+{
+	char message[128];
+	int err;
+
+	sb->started = sb->source->started;
+	sb->base = sb->source->set.base;
+	err = sandbox_machine_resume(sb, &sb->source->set, scratch_fd);
+	if (err < 0) {
+		snprintf(message, sizeof(message), "The machine could not be started: %s.", strerror(-err));
+		sandbox_end(sb, "start-failed", message);
+	} else {
+		sandbox_set_deadline(sb, sb->deadline_ms);
+	}
+}
 
 static void machine_launch(struct sandbox *sb, int scratch_fd)
 {
@@ -164,12 +240,15 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 		.kernel_fd = t ? -1 : image->kernel_fd,
 		.initrd_fd = t ? -1 : image->initrd_fd,
 		.cpu_milli = (unsigned)(sb->cpus * 1000),
-		.deadline_boottime_ns = boottime_of_unix_ms(sb->deadline_ms),
+		.deadline_boottime_ns = sandbox_keeper_deadline(sb),
 	};
 	char message[128];
 	int err;
 
 	sb->started = t ? "clone" : "boot";
+	sb->base = (struct base){ .key = "" };
+	if (t)
+		base_note(sb, t);
 	sb->channel_received = t ? t->snapshot.received : 0;
 	sb->channel_sent = t ? t->snapshot.sent : 0;
 	sb->vm_ended = false;
@@ -197,14 +276,20 @@ static void scratch_done(void *arg)
 
 	if (job->template)
 		job->template->users--;
+	source_unref(job->source);
 	if (sb)
 		sb->scratch = NULL;
 	if (!sb)
 		unlink(job->path);
 	else if (job->err < 0)
 		sandbox_end(sb, job->err == -ENOSPC ? "host-disk-full" : "start-failed", job->fault.message);
-	else if (sb->state == SANDBOX_CREATING)
-		machine_launch(sb, job->fd);
+	else if (sb->state == SANDBOX_CREATING) {
+		instant(INSTANT_CREATE_DISK);
+		if (sb->source)
+			copy_launch(sb, job->fd);
+		else
+			machine_launch(sb, job->fd);
+	}
 	if (job->fd >= 0)
 		close(job->fd);
 	free(job);
@@ -224,7 +309,11 @@ void sandbox_machine_start(struct sandbox *sb)
 		.core = sb->core, .sandbox = sb, .template = t, .fd = -1, .disk_mb = sb->cls.disk_mb
 	};
 	snprintf(job->path, sizeof(job->path), "%s", sb->scratch_path);
-	if (t)
+	if (sb->source)
+		job->source = source_ref(sb->source);
+	if (sb->source)
+		job->from_fd = sb->source->set.scratch_fd;
+	else if (t)
 		job->from_fd = t->snapshot.scratch_fd;
 	else
 		job->from_fd = image->disk_mb == sb->cls.disk_mb ? image->scratch_fd : -1;
@@ -244,6 +333,7 @@ void sandbox_machine_take(struct sandbox *sb, struct vm *vm, struct guest *g, ui
 	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
 
 	sb->started = "pool";
+	base_note(sb, sb->template);
 	sb->channel_received = received;
 	sb->channel_sent = sent;
 	sb->vm = vm;
@@ -257,7 +347,7 @@ void sandbox_machine_take(struct sandbox *sb, struct vm *vm, struct guest *g, ui
 	if (ops->resume(vm) < 0)
 		sandbox_machine_retry(sb);
 	guest_paused(g, false);
-	machine_identify(sb);
+	sandbox_machine_identify(sb);
 }
 
 bool sandbox_machine_retry(struct sandbox *sb)
@@ -281,11 +371,23 @@ int sandbox_machine_adopt(struct sandbox *sb)
 
 void sandbox_machine_free(struct sandbox *sb)
 {
+	char set[SET_PATH_MAX], snapshots[BASE_PATH_MAX];
+
 	if (sb->scratch)
 		sb->scratch->sandbox = NULL;
 	else if (sb->scratch_path[0])
 		unlink(sb->scratch_path);
 	sb->scratch = NULL;
+	if (sb->scratch_path[0]) {
+		life_set_path(sb, set);
+		life_snapshots_dir(sb->core, snapshots);
+		set_remove(set, snapshots, sb->id);
+	}
+	sandbox_machine_release(sb);
+}
+
+void sandbox_machine_release(struct sandbox *sb)
+{
 	identity_free(sb->identity);
 	sb->identity = NULL;
 	guest_free(sb->guest);
@@ -293,4 +395,5 @@ void sandbox_machine_free(struct sandbox *sb)
 	if (sb->vm)
 		engine_ops_of(sb->core->engine)->free(sb->vm);
 	sb->vm = NULL;
+	sb->vm_ended = true;
 }

@@ -1,5 +1,6 @@
 /* A sandbox as its row and as the REST face shows it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sandbox.h"
@@ -13,11 +14,12 @@ static json_t *limits_json(const struct sandbox *sb)
 
 void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 {
+	char base[BASE_TEXT_MAX];
 	struct sandbox_row row = {
 		.state = sandbox_state_name(sb->state),
 		.engine = engine_ops_of(sb->core->engine)->name,
 		.template_name = sb->template_name,
-		.image = sb->core->image.hash,
+		.image = sb->image,
 		.started = sb->started,
 		.end_reason = sb->reason[0] ? sb->reason : NULL,
 		.message = sb->message[0] ? sb->message : NULL,
@@ -27,8 +29,14 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 		.limits = limits_json(sb),
 		.metadata = sb->metadata,
 		.env = sb->env,
+		.timeout_ms = (int64_t)sb->timeout_s * 1000,
+		.on_timeout = sb->pause_on_timeout ? "pause" : "kill",
+		.auto_resume = sb->auto_resume,
+		.paused_ms = sb->paused_ms,
 	};
 
+	base_text(&sb->base, base);
+	row.base = base[0] ? base : NULL;
 	memcpy(row.id, sb->id, sizeof(row.id));
 	memcpy(row.owner_id, sb->owner, sizeof(row.owner_id));
 	store_txn_sandbox(t, &row);
@@ -43,6 +51,58 @@ void sandbox_store(struct sandbox *sb, void (*done)(int err, const char *message
 	store_txn_submit(t, done, arg);
 }
 
+struct row_commit {
+	struct hub_item item;
+	struct core *core;
+	char id[STORE_ID_MAX];
+	void (*done)(struct sandbox *sb, int err, const char *message);
+	int err;
+	char message[256];
+};
+
+static void row_committed(void *arg)
+{
+	struct row_commit *commit = arg;
+	struct sandbox *sb = sandbox_find(commit->core, NULL, commit->id);
+
+	if (sb)
+		commit->done(sb, commit->err, commit->message);
+	free(commit);
+}
+
+/* On the writer's thread. */
+static void on_row_commit(int err, const char *message, void *arg)
+{
+	struct row_commit *commit = arg;
+
+	commit->err = err;
+	snprintf(commit->message, sizeof(commit->message), "%s", message ? message : "");
+	hub_post(commit->core->hub, &commit->item, row_committed, commit);
+}
+
+void sandbox_submit(struct sandbox *sb, struct store_txn *t,
+		    void (*done)(struct sandbox *sb, int err, const char *message))
+{
+	struct row_commit *commit = calloc(1, sizeof(*commit));
+
+	/* Nobody could be told whether it is stored, so nothing can go on. */
+	if (!commit)
+		abort();
+	*commit = (struct row_commit){ .core = sb->core, .done = done };
+	memcpy(commit->id, sb->id, sizeof(commit->id));
+	store_txn_submit(t, on_row_commit, commit);
+}
+
+void sandbox_commit(struct sandbox *sb, const char *action,
+		    void (*done)(struct sandbox *sb, int err, const char *message))
+{
+	struct store_txn *t = store_txn_new(sb->core->store);
+
+	sandbox_row_add(sb, t);
+	store_txn_audit(t, sb->owner, sb->id, action, NULL);
+	sandbox_submit(sb, t, done);
+}
+
 json_t *sandbox_json(const struct sandbox *sb)
 {
 	char created[TIME_SIZE], deadline[TIME_SIZE], ended[TIME_SIZE];
@@ -53,7 +113,7 @@ json_t *sandbox_json(const struct sandbox *sb)
 	time_format(sb->ended_ms, ended);
 	json = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s?,s:s,s:s,s:o,s:O}", "id", sb->id, "state",
 			 sandbox_state_name(sb->state), "engine", engine_ops_of(sb->core->engine)->name,
-			 "template", sb->template_name, "image", sb->core->image.hash, "started", sb->started,
+			 "template", sb->template_name, "image", sb->image, "started", sb->started,
 			 "created_at", created, "deadline", deadline, "limits", limits_json(sb), "metadata",
 			 sb->metadata);
 	if (sb->reason[0])
@@ -62,5 +122,13 @@ json_t *sandbox_json(const struct sandbox *sb)
 		json_object_set_new(json, "message", json_string(sb->message));
 	if (sb->ended_ms)
 		json_object_set_new(json, "ended_at", json_string(ended));
+	if (sb->pause_on_timeout)
+		json_object_set_new(json, "on_timeout", json_string("pause"));
+	if (sb->auto_resume)
+		json_object_set_new(json, "auto_resume", json_true());
+	if (sb->paused_ms) {
+		time_format(sb->paused_ms, created);
+		json_object_set_new(json, "paused_at", json_string(created));
+	}
 	return json;
 }

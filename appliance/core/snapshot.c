@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../store/ids.h"
+#include "base.h"
 #include "disk.h"
 #include "times.h"
 
@@ -118,6 +119,7 @@ static int manifest_read(struct snapshot *s, json_t *manifest, struct fault *f)
 	s->cls.disk_mb = (unsigned)json_integer_value(json_object_get(cls, "disk_mb"));
 	s->received = (uint64_t)json_integer_value(json_object_get(channel, "received"));
 	s->sent = (uint64_t)json_integer_value(json_object_get(channel, "sent"));
+	snprintf(s->ram_hash, sizeof(s->ram_hash), "%s", json_string_value(json_object_get(files, "ram")) ?: "");
 	files_stat(s);
 	err = file_check(s->ram_fd, "ram", files, f);
 	if (!err)
@@ -241,6 +243,25 @@ static int manifest_write(const struct snapshot *s, json_t *manifest, struct fau
 	return err;
 }
 
+/* Makes room at path. What was cloned from the one that is there may still be saved, and needs its memory
+ * file then: the next start that finds it without pins removes it. */
+static void snapshot_displace(const char *path)
+{
+	char name[SNAPSHOT_PATH_MAX + 32], aside[BASE_PATH_MAX];
+	json_t *manifest;
+	const char *ram;
+
+	snprintf(name, sizeof(name), "%s/manifest.json", path);
+	manifest = json_load_file(name, 0, NULL);
+	ram = json_string_value(json_object_get(json_object_get(manifest, "sha256"), "ram"));
+	if (ram) {
+		base_aside(path, ram, aside);
+		rename(path, aside);
+	}
+	json_decref(manifest);
+	disk_remove_dir(path);
+}
+
 int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint, const struct image *image,
 		  struct fault *f)
 {
@@ -248,8 +269,11 @@ int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint,
 	char parent[SNAPSHOT_PATH_MAX], made_at[TIME_SIZE];
 	int err = file_seal(s->ram_fd, "ram", files, f);
 
-	if (!err)
+	if (!err) {
+		snprintf(s->ram_hash, sizeof(s->ram_hash), "%s",
+			 json_string_value(json_object_get(files, "ram")));
 		err = file_seal(s->state_fd, "state", files, f);
+	}
 	if (!err)
 		err = file_seal(s->scratch_fd, "scratch.ext4", files, f);
 	time_format(unix_ms(), made_at);
@@ -265,7 +289,7 @@ int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint,
 		err = disk_sync_dir(s->path);
 	if (err < 0)
 		return err;
-	disk_remove_dir(path);
+	snapshot_displace(path);
 	snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
 	if (rename(s->path, path) < 0)
 		return fault_set(f, errno, 500, "snapshot", "%s could not be moved to %s: %s.", s->path, path,
@@ -297,10 +321,11 @@ static void sweep_unfinished(const char *path)
 	close(lock);
 }
 
-/* Its image was removed from the cache: nobody can start anything from it again.
- * Who has it open keeps it until it is done. */
+/* Its image was removed from the cache, or another has taken its place: nobody starts anything new from it
+ * again. Who has it open keeps it until it is done. */
 static void sweep_outdated(const char *path, const char *images_dir)
 {
+	bool aside = strchr(strrchr(path, '/'), '-') != NULL;
 	char name[SNAPSHOT_PATH_MAX + 32], image[SNAPSHOT_PATH_MAX];
 	json_t *manifest;
 	const char *hash;
@@ -310,7 +335,7 @@ static void sweep_outdated(const char *path, const char *images_dir)
 	hash = json_string_value(json_object_get(manifest, "image"));
 	if (hash && !strchr(hash, '/')) {
 		snprintf(image, sizeof(image), "%s/%s", images_dir, hash);
-		if (access(image, F_OK) < 0 && errno == ENOENT)
+		if ((aside || (access(image, F_OK) < 0 && errno == ENOENT)) && !base_pinned(path))
 			disk_remove_dir(path);
 	}
 	json_decref(manifest);

@@ -23,6 +23,7 @@ struct snapshot {
 	char path[SNAPSHOT_PATH_MAX]; /* of the directory */
 	struct vm_class cls;
 	uint64_t received, sent; /* where the default kernel's channel stands */
+	char ram_hash[65];       /* of its memory: which of those made under this key it is */
 	int ram_fd, state_fd, scratch_fd;
 	int lock_fd; /* while it is made: tells other appliances on this cache that somebody is at work */
 	struct stat ram_stat, state_stat, scratch_stat; /* as they were when the hashes were checked */
@@ -41,12 +42,14 @@ void snapshot_close(struct snapshot *s);
 /* Opens ram (sized, empty), state and scratch read-write into ret; path: the final one. */
 int snapshot_begin(const char *path, const struct image *image, const struct vm_class *cls,
 		   struct snapshot *ret, struct fault *f);
-/* Hashes, syncs, writes the manifest, renames into place (an older one goes), syncs the directory. */
+/* Hashes, syncs, writes the manifest, renames into place (an older one is put aside, see base.h), syncs the
+ * directory. */
 int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint, const struct image *image,
 		  struct fault *f);
 /* Gives up: files and directory go. */
 void snapshot_drop(struct snapshot *s);
-/* Removes what a crash left half made and nobody works on, and snapshots whose image is gone. */
+/* Removes what a crash left half made and nobody works on, and snapshots whose image is gone or that were put
+ * aside, unless they are pinned (base.h). */
 void snapshot_sweep(const char *snapshots_dir, const char *images_dir);
 
 /* A scratch disk at path: copied from from_fd, or formatted when from_fd < 0. ret_fd read-write. */

@@ -1,10 +1,12 @@
 #include "template.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "times.h"
 
@@ -223,6 +225,34 @@ void template_built(struct template *t, int err, const struct fault *f)
 		core_log("%s", t->why);
 	}
 	template_next(ts);
+}
+
+void template_set_host(struct core *c, const struct base *base, struct set_host *ret)
+{
+	const struct template *t;
+	const char *key;
+
+	*ret = (struct set_host){ .cache = c->settings->cache,
+				  .fingerprint = c->templates->fingerprint,
+				  .rootfs_fd = fcntl(c->image.rootfs_fd, F_DUPFD_CLOEXEC, 0),
+				  .ram_fd = -1,
+				  .base = *base };
+	snprintf(ret->image, sizeof(ret->image), "%s", c->image.hash);
+	for (t = c->templates->list; t && ret->ram_fd < 0; t = t->next) {
+		key = strrchr(t->path, '/');
+		if (t->state == TEMPLATE_READY && key && strcmp(key + 1, base->key) == 0 &&
+		    strcmp(t->snapshot.ram_hash, base->ram) == 0 && snapshot_unchanged(&t->snapshot))
+			ret->ram_fd = fcntl(t->snapshot.ram_fd, F_DUPFD_CLOEXEC, 0);
+	}
+}
+
+void template_host_close(struct set_host *host)
+{
+	if (host->rootfs_fd >= 0)
+		close(host->rootfs_fd);
+	if (host->ram_fd >= 0)
+		close(host->ram_fd);
+	host->rootfs_fd = host->ram_fd = -1;
 }
 
 unsigned template_memory_mb(const struct core *c)

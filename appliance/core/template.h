@@ -7,6 +7,7 @@
 #define CARREL_TEMPLATE_H
 
 #include "core_inner.h"
+#include "set.h"
 #include "snapshot.h"
 
 enum {
@@ -67,6 +68,11 @@ void template_clone_result(struct template *t, bool loaded);
 unsigned template_memory_mb(const struct core *c);
 /* Ends a build that is under way; false: there is none (any more). */
 bool templates_cancel(struct core *c);
+
+/* What set_open() checks against: this host, and the memory of base where it is one
+ * that was checked. Its descriptors are the caller's, to close by template_host_close(). */
+void template_set_host(struct core *c, const struct base *base, struct set_host *ret);
+void template_host_close(struct set_host *host);
 
 const char *template_fingerprint(const struct core *c);
 

@@ -61,10 +61,3 @@ int about_templates(struct request *r, struct fault *f)
 		return err;
 	return core_templates(r->core, &list) ? fault_no_memory(f) : respond_json(r, 200, list, f);
 }
-
-int about_later(struct request *r, struct fault *f)
-{
-	(void)r;
-	return fault_set(f, ENOSYS, 501, "not_implemented",
-			 "This version cannot pause, resume, fork or snapshot sandboxes yet.");
-}

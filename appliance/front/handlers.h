@@ -10,6 +10,14 @@ int sandboxes_get(struct request *r, struct fault *f);
 int sandboxes_timeout(struct request *r, struct fault *f);
 int sandboxes_delete(struct request *r, struct fault *f);
 
+int life_pause(struct request *r, struct fault *f);
+int life_resume(struct request *r, struct fault *f);
+int life_fork(struct request *r, struct fault *f);
+int snapshots_create(struct request *r, struct fault *f);
+int snapshots_list(struct request *r, struct fault *f);
+int snapshots_get(struct request *r, struct fault *f);
+int snapshots_delete(struct request *r, struct fault *f);
+
 int kernels_list(struct request *r, struct fault *f);
 int kernels_create(struct request *r, struct fault *f);
 int kernels_restart(struct request *r, struct fault *f);
@@ -43,8 +51,6 @@ int about_me(struct request *r, struct fault *f);
 int about_stats(struct request *r, struct fault *f);
 int about_templates(struct request *r, struct fault *f);
 int about_metrics(struct request *r, struct fault *f);
-/* 501 with a sentence, for what the interface names and this version cannot do. */
-int about_later(struct request *r, struct fault *f);
 
 enum {
 	TIMEOUT_S_MAX = 86400, /* reference v1: no sandbox lives longer */

@@ -98,6 +98,8 @@ static void core_write(FILE *out, struct core *core)
 	tally_write(out, "carrel_sandbox_ends_total", "Sandboxes that ended, by reason.", "reason", &f.ends);
 	tally_write(out, "carrel_executions_total", "Executions that ended, by status.", "status",
 		    &f.executions);
+	tally_write(out, "carrel_sandbox_lives_total",
+		    "Sandboxes paused, resumed, forked (each copy) and kept as a snapshot.", "event", &f.lives);
 	gauge(out, "carrel_executions_running", "Executions that run now.", f.executions_running);
 	gauge(out, "carrel_executions_queued", "Executions that wait for their kernel.", f.executions_queued);
 	gauge(out, "carrel_kernels", "Kernels of live sandboxes.", f.kernels);

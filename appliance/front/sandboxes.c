@@ -14,13 +14,14 @@ enum {
 };
 
 static const char *const engines[] = { "auto", "kvm", "tcg", "jail", NULL };
+static const char *const timeouts[] = { "kill", "pause", NULL };
 static const char *const states[] = { "creating", "running", "paused", "ending", "ended", NULL };
 
 struct create_body {
-	const char *template_name, *engine;
+	const char *template_name, *engine, *snapshot, *on_timeout;
 	unsigned timeout_s, memory_mb, disk_mb;
 	double cpus;
-	json_t *env, *metadata;
+	json_t *env, *metadata, *auto_resume;
 };
 
 #define AT(member) offsetof(struct create_body, member)
@@ -34,7 +35,10 @@ static const struct field create_fields[] = {
 	{ "template", FIELD_STRING, AT(template_name), 1,
 	  sizeof(((struct sandbox_spec *)NULL)->template_name) - 1 },
 	{ "engine", FIELD_STRING, AT(engine), 1, 15, .choices = engines },
+	{ "snapshot", FIELD_STRING, AT(snapshot), 1, STORE_ID_MAX - 1 },
 	{ "timeout_s", FIELD_WHOLE, AT(timeout_s), 1, TIMEOUT_S_MAX },
+	{ "on_timeout", FIELD_STRING, AT(on_timeout), 1, 15, .choices = timeouts },
+	{ "auto_resume", FIELD_BOOL, AT(auto_resume) },
 	{ "env", FIELD_ENV, AT(env), 0, ENV_MAX },
 	{ "metadata", FIELD_OBJECT, AT(metadata), 0, METADATA_MAX },
 	{ "limits", FIELD_TABLE, .table = limits_fields },
@@ -51,6 +55,9 @@ static int create(struct request *r, const struct create_body *b, json_t *none, 
 		.cpus = b->cpus,
 		.env = b->env ? b->env : none,
 		.metadata = b->metadata ? b->metadata : none,
+		.snapshot = b->snapshot,
+		.pause_on_timeout = strcmp(b->on_timeout, "pause") == 0,
+		.auto_resume = json_is_true(b->auto_resume),
 	};
 	json_t *sandbox;
 	int err;
@@ -66,6 +73,7 @@ int sandboxes_create(struct request *r, struct fault *f)
 	struct create_body b = {
 		.template_name = r->settings->template_name,
 		.engine = "auto",
+		.on_timeout = "kill",
 		.timeout_s = 300,
 		.memory_mb = 1024,
 		.disk_mb = 1024,
@@ -74,6 +82,10 @@ int sandboxes_create(struct request *r, struct fault *f)
 	int err = request_fields(r, create_fields, &b, f);
 	json_t *none = json_object();
 
+	/* What was saved has both already. */
+	if (!err && b.snapshot && (json_object_get(r->body, "template") || json_object_get(r->body, "limits")))
+		err = fault_field(f, "conflicting_fields", "snapshot",
+				  "Give snapshot without template and limits: they are the snapshot's.");
 	if (!err)
 		err = create(r, &b, none, f);
 	json_decref(none);

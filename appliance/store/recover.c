@@ -36,7 +36,9 @@ int store_open_sandboxes(struct store *s, json_t **ret)
 	static const char sql[] = "SELECT id, owner_id, state, engine, template, image, started, end_reason, "
 				  "message, created_ms,"
 				  " deadline_ms, ended_ms, created_at, deadline, limits AS \"limits:json\","
-				  " metadata AS \"metadata:json\", env AS \"env:json\" FROM sandboxes WHERE "
+				  " metadata AS \"metadata:json\", env AS \"env:json\","
+				  " timeout_ms, on_timeout, auto_resume AS \"auto_resume:bool\", paused_ms, base"
+				  " FROM sandboxes WHERE "
 				  "state <> 'ended' ORDER BY seq";
 
 	return all_rows(s, sql, NULL, ret);
@@ -46,7 +48,7 @@ int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret)
 {
 	static const char sql[] =
 		"SELECT id, sandbox_id, name, language, state, execution_count, received, sent,"
-		" restarted AS \"restarted:bool\""
+		" restarted AS \"restarted:bool\", agent_id"
 		" FROM kernels WHERE sandbox_id = ? ORDER BY rowid";
 
 	return all_rows(s, sql, sandbox_id, ret);
@@ -64,7 +66,7 @@ int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 	static const char sql[] =
 		"SELECT id, sandbox_id, kernel_id, status, code, reason, signal, "
 		"exit_code, execution_count, queued_ms,"
-		" started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env AS \"env:json\","
+		" started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env AS \"env:json\", paused_ms,"
 		" kernel_restarted AS \"kernel_restarted:bool\" FROM executions"
 		" WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
 

@@ -17,14 +17,16 @@ void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row)
 	static const char sql[] =
 		"INSERT INTO sandboxes (id, owner_id, state, engine, template, image, started, end_reason, "
 		"message,"
-		"  created_ms, deadline_ms, ended_ms, limits, metadata, env)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		"  created_ms, deadline_ms, ended_ms, limits, metadata, env, timeout_ms, on_timeout, auto_resume,"
+		"  paused_ms, base)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET owner_id = excluded.owner_id, state = excluded.state,"
 		"  engine = excluded.engine, template = excluded.template, image = excluded.image,"
 		"  started = excluded.started, end_reason = excluded.end_reason, message = excluded.message,"
 		"  created_ms = excluded.created_ms, deadline_ms = excluded.deadline_ms,"
 		"  ended_ms = excluded.ended_ms, limits = excluded.limits, metadata = excluded.metadata,"
-		"  env = excluded.env";
+		"  env = excluded.env, timeout_ms = excluded.timeout_ms, on_timeout = excluded.on_timeout,"
+		"  auto_resume = excluded.auto_resume, paused_ms = excluded.paused_ms, base = excluded.base";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -42,16 +44,22 @@ void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row)
 	step_json(t, step, row->limits, "{}");
 	step_json(t, step, row->metadata, "{}");
 	step_json(t, step, row->env, "{}");
+	step_int_or_null(step, row->timeout_ms, 0);
+	step_text(t, step, row->on_timeout ? row->on_timeout : "kill");
+	step_int(step, row->auto_resume);
+	step_int_or_null(step, row->paused_ms, 0);
+	step_text(t, step, row->base);
 }
 
 void store_txn_kernel(struct store_txn *t, const struct kernel_row *row)
 {
 	static const char sql[] =
 		"INSERT INTO kernels (id, sandbox_id, name, language, state, execution_count, received, sent,"
-		"  restarted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		"  restarted, agent_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET name = excluded.name, language = excluded.language,"
 		"  state = excluded.state, execution_count = excluded.execution_count,"
-		"  received = excluded.received, sent = excluded.sent, restarted = excluded.restarted";
+		"  received = excluded.received, sent = excluded.sent, restarted = excluded.restarted,"
+		"  agent_id = excluded.agent_id";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -63,6 +71,7 @@ void store_txn_kernel(struct store_txn *t, const struct kernel_row *row)
 	step_int(step, (int64_t)row->received);
 	step_int(step, (int64_t)row->sent);
 	step_int(step, row->restarted);
+	step_text(t, step, row->agent_id);
 }
 
 void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id)
@@ -93,7 +102,7 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 	static const char sql[] =
 		"INSERT INTO executions (id, sandbox_id, kernel_id, status, code, reason, signal, exit_code,"
 		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env,"
-		"  kernel_restarted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		"  kernel_restarted, paused_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET kernel_id = excluded.kernel_id, status = excluded.status,"
 		"  code = coalesce(excluded.code, code), env = coalesce(excluded.env, env), reason = "
 		"excluded.reason, signal = excluded.signal,"
@@ -101,7 +110,7 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = "
 		"excluded.ended_ms,"
 		"  timeout_ms = excluded.timeout_ms, last_seq = excluded.last_seq, log_bytes = "
-		"excluded.log_bytes, kernel_restarted = excluded.kernel_restarted";
+		"excluded.log_bytes, kernel_restarted = excluded.kernel_restarted, paused_ms = excluded.paused_ms";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -121,6 +130,7 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 	step_int(step, (int64_t)row->log_bytes);
 	step_json(t, step, row->env, NULL);
 	step_int(step, row->kernel_restarted);
+	step_int(step, row->paused_ms);
 }
 
 /* A bundle past its bound stays in the spool only, and the row says so. */

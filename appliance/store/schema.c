@@ -83,6 +83,25 @@ static const char version_4[] =
 	"  id TEXT PRIMARY KEY NOT NULL, sandbox_id TEXT NOT NULL REFERENCES sandboxes(id) ON DELETE CASCADE) STRICT;"
 	"CREATE INDEX processes_sandbox ON processes(sandbox_id);";
 
+/* Pause, fork and named snapshots. base: the warm snapshot that a sandbox's memory lies on. paused_ms: since when
+ * it is paused; of an execution: how long it was, which its time limit does not count. agent_id: a kernel's name
+ * inside where the host's is another. */
+static const char version_5[] =
+	"ALTER TABLE sandboxes ADD COLUMN timeout_ms INTEGER;"
+	"ALTER TABLE sandboxes ADD COLUMN on_timeout TEXT NOT NULL DEFAULT 'kill';"
+	"ALTER TABLE sandboxes ADD COLUMN auto_resume INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN paused_ms INTEGER;"
+	"ALTER TABLE sandboxes ADD COLUMN base TEXT;"
+	"ALTER TABLE sandboxes ADD COLUMN " AT("paused_at", "paused_ms") ";"
+	"ALTER TABLE kernels ADD COLUMN agent_id TEXT;"
+	"ALTER TABLE executions ADD COLUMN paused_ms INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE snapshots ("
+	"  seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+	"  owner_id TEXT NOT NULL REFERENCES owners(id), name TEXT, sandbox_id TEXT NOT NULL, engine TEXT NOT NULL,"
+	"  template TEXT NOT NULL, image TEXT NOT NULL, limits TEXT NOT NULL, env TEXT NOT NULL,"
+	"  bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL, " AT("created_at", "created_ms") ") STRICT;"
+	"CREATE INDEX snapshots_owner ON snapshots(owner_id, seq);";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2, version_3, version_4 };
+const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -9,8 +9,10 @@
 #define SANDBOX_COLUMNS                                                                                 \
 	"id, state, engine, template, image, started, created_at, deadline, limits AS \"limits:json\"," \
 	" metadata AS \"metadata:json\", end_reason AS \"end_reason:opt\", message AS \"message:opt\"," \
-	" ended_at AS \"ended_at:opt\", seq AS \"seq:skip\""
-enum { SANDBOX_SEQ = 13 };
+	" ended_at AS \"ended_at:opt\", nullif(on_timeout, 'kill') AS \"on_timeout:opt\","              \
+	" CASE WHEN auto_resume THEN 'true' END AS \"auto_resume:json\","                              \
+	" paused_at AS \"paused_at:opt\", seq AS \"seq:skip\""
+enum { SANDBOX_SEQ = 16 };
 
 #define EXECUTION_COLUMNS                                                                                \
 	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, e.status, e.reason AS \"reason:opt\"," \

@@ -12,7 +12,7 @@
  * a newer one is refused with a sentence.
  *
  * Tables (names bind, reference: sandboxes, executions, outputs carry the REST
- * fields): owners, keys, sandboxes, kernels, processes, executions, outputs, audit.
+ * fields): owners, keys, sandboxes, snapshots, kernels, processes, executions, outputs, audit.
  */
 #ifndef CARREL_STORE_H
 #define CARREL_STORE_H
@@ -59,6 +59,23 @@ struct sandbox_row {
 	const char *message;    /* a sentence beside end_reason, or NULL */
 	int64_t created_ms, deadline_ms, ended_ms; /* Unix milliseconds; 0: none */
 	json_t *limits, *metadata, *env;           /* borrowed */
+	int64_t timeout_ms;     /* last asked for */
+	const char *on_timeout; /* kill, pause */
+	bool auto_resume;       /* a request resumes it */
+	int64_t paused_ms;      /* since when it is paused; 0: it is not */
+	const char *base;       /* the warm snapshot its memory lies on, base.h; NULL: none */
+};
+
+/* A sandbox that was saved under a name, to make others from. */
+struct snapshot_row {
+	char id[STORE_ID_MAX];
+	char owner_id[STORE_ID_MAX];
+	char sandbox_id[STORE_ID_MAX];
+	const char *name; /* or NULL */
+	const char *engine, *template_name, *image;
+	json_t *limits, *env; /* borrowed */
+	uint64_t bytes;       /* on disk */
+	int64_t created_ms;
 };
 
 struct kernel_row {
@@ -69,6 +86,7 @@ struct kernel_row {
 	/* Link positions: highest frame from the agent that is safe here, highest frame numbered by us. */
 	uint64_t received, sent;
 	bool restarted; /* the next execution is the first of a fresh process */
+	const char *agent_id; /* its name inside the sandbox; NULL: it follows from the row */
 };
 
 struct execution_row {
@@ -82,6 +100,7 @@ struct execution_row {
 	int64_t execution_count;
 	int64_t queued_ms, started_ms, ended_ms;
 	int64_t timeout_ms; /* 0: none */
+	int64_t paused_ms;  /* how long it was paused in all since it started */
 	bool kernel_restarted; /* it was the first of a fresh process */
 	uint64_t last_seq;  /* events written */
 	uint64_t log_bytes; /* length of the event log that goes with this row */
@@ -118,6 +137,8 @@ void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id);
 void store_txn_process(struct store_txn *t, const char *sandbox_id, const char *process_id);
 void store_txn_process_gone(struct store_txn *t, const char *process_id);
 void store_txn_execution(struct store_txn *t, const struct execution_row *row);
+void store_txn_snapshot(struct store_txn *t, const struct snapshot_row *row);
+void store_txn_snapshot_gone(struct store_txn *t, const char *snapshot_id);
 void store_txn_output(struct store_txn *t, const struct output_row *row);
 void store_txn_audit(struct store_txn *t, const char *owner_id, const char *sandbox_id, const char *action,
 		     json_t *detail);
@@ -143,6 +164,11 @@ int store_sandbox_get(struct store *s, const char *owner_id, const char *id, jso
 /* state NULL: running, creating, paused; several: "running,paused"; cursor NULL or "": from the newest on. {"sandboxes":[…],"next":…} */
 int store_sandbox_list(struct store *s, const char *owner_id, const char *state, const char *template_name,
 		       unsigned limit, const char *cursor, json_t **ret);
+/* With env and limits. */
+int store_snapshot_get(struct store *s, const char *owner_id, const char *id, json_t **ret);
+int store_snapshot_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret);
+/* 0, or a negative errno: how many that owner has. */
+int store_snapshot_count(struct store *s, const char *owner_id, unsigned *ret);
 int store_execution_get(struct store *s, const char *owner_id, const char *id, json_t **ret);
 int store_execution_list(struct store *s, const char *owner_id, const char *sandbox_id, unsigned limit,
 			 const char *cursor, json_t **ret);

@@ -37,7 +37,8 @@ def build(into, sanitizer=None):
     program = os.path.join(into, "carreld")
     flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"] if sanitizer else []
     subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", f"-DRESPOND_STALL_S={STALL_S}", "-I.", "-Ikernels", "-O1",
-                    "-g", "-pthread", *flags, *sources, os.path.join(TOP, "appliance/core/bytepipe.c"), "-o", program,
+                    "-g", "-pthread", *flags, *sources, os.path.join(TOP, "appliance/core/bytepipe.c"),
+                    os.path.join(TOP, "appliance/core/instant.c"), "-o", program,
                     "-lfcgi", "-ljansson", "-lsqlite3", "-lcrypto"], cwd=TOP, check=True)
     return program
 
