@@ -62,5 +62,7 @@ int core_snapshot_start(struct core *c, struct sandbox_waiter *w, struct fault *
 
 /* recover.c: rows and machines of before this start. On the caller's thread, before the hub runs. */
 int recover(struct core *c, struct fault *f);
+/* recover_sweep.c: what no row speaks of; after the rows. */
+int recover_sweep(struct core *c, struct fault *f);
 
 #endif

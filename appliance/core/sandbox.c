@@ -4,15 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "../store/ids.h"
-#include "admission.h"
 #include "identity.h"
 #include "instant.h"
 #include "kernel.h"
 #include "life.h"
-#include "pool.h"
 #include "process.h"
 #include "source.h"
 #include "template.h"
@@ -141,140 +137,6 @@ void sandbox_keep(struct sandbox *sb, unsigned timeout_s)
 {
 	sb->timeout_s = timeout_s;
 	sandbox_set_deadline(sb, unix_ms() + (int64_t)timeout_s * 1000);
-}
-
-/* --- create --- */
-
-/* What it will be cloned from. -EAGAIN: the default snapshot is still being made. */
-static int template_choose(struct core *c, const struct sandbox_spec *spec, struct vm_class *cls,
-			   struct template **ret, struct fault *f)
-{
-	struct template *t;
-
-	*ret = NULL;
-	if (!template_class(spec->memory_mb, spec->cpus, spec->disk_mb, cls))
-		return 0;
-	t = template_get(c, cls);
-	if (t && template_ready(t)) {
-		*ret = t;
-		return 0;
-	}
-	if (t != c->default_template || t->state == TEMPLATE_FAILED)
-		return 0;
-	fault_set(f, EAGAIN, 503, "starting", "%s", t->why);
-	f->retry_after_s = ADMISSION_RETRY_S;
-	return -EAGAIN;
-}
-
-void sandbox_waiter_end(struct sandbox_waiter *w, int err)
-{
-	if (w->done)
-		w->done(w, err);
-	else
-		hub_call_end(&w->call, err);
-}
-
-static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_waiter *w,
-					 const struct vm_class *cls, struct template *t,
-					 const struct pool_member *m, struct source *source)
-{
-	const struct sandbox_spec *spec = w->spec;
-	char id[STORE_ID_MAX];
-	struct sandbox *sb;
-
-	if (!m)
-		id_new("sbx", id);
-	sb = sandbox_new(c, m ? pool_id(m) : id, w->owner, spec->env, spec->metadata);
-	if (!sb)
-		return NULL;
-	snprintf(sb->template_name, sizeof(sb->template_name), "%s", spec->template_name);
-	sb->memory_mb = spec->memory_mb;
-	sb->cpus = spec->cpus;
-	sb->disk_mb = spec->disk_mb;
-	sb->cls = *cls;
-	sb->template = t;
-	sb->source = source ? source_ref(source) : NULL;
-	snprintf(sb->image, sizeof(sb->image), "%s", source ? source->set.image : c->image.hash);
-	sb->pause_on_timeout = spec->pause_on_timeout;
-	sb->auto_resume = spec->auto_resume;
-	sb->created_ms = unix_ms();
-	sandbox_keep(sb, spec->timeout_s);
-	return sb;
-}
-
-static void create_begin(struct sandbox *sb, struct sandbox_waiter *w, struct pool_member *m)
-{
-	struct store_txn *txn = store_txn_new(sb->core->store);
-
-	sb->create = w;
-	sandbox_enter(sb, SANDBOX_CREATING);
-	sandbox_row_add(sb, txn);
-	store_txn_audit(txn, sb->owner, sb->id, "sandbox_create", w->spec->metadata);
-	store_txn_submit(txn, NULL, NULL);
-	instant(INSTANT_CREATE_ADMITTED);
-	if (m)
-		pool_give(m, sb);
-	else
-		sandbox_machine_start(sb);
-}
-
-static void create_refused(struct sandbox_waiter *w, int err)
-{
-	struct fault *f = &w->call.fault;
-
-	if (f->status == 503 && !f->retry_after_s)
-		f->retry_after_s = ADMISSION_RETRY_S;
-	sandbox_waiter_end(w, err);
-}
-
-void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source *source)
-{
-	struct fault *f = &w->call.fault;
-	struct sandbox *sb;
-	int err = 0;
-
-	if (c->stopping)
-		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
-	if (!err)
-		err = admission_room(c, w->owner, w->quota, &source->set.cls, w->spec->cpus, f);
-	if (!err)
-		pool_missed(c, w->spec, &source->set.cls, NULL);
-	sb = err ? NULL : sandbox_from_spec(c, w, &source->set.cls, NULL, NULL, source);
-	if (!err && !sb)
-		err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
-	if (err < 0)
-		create_refused(w, err);
-	else
-		create_begin(sb, w, NULL);
-}
-
-void sandbox_create(struct core *c, struct sandbox_waiter *w)
-{
-	struct fault *f = &w->call.fault;
-	struct template *t = NULL;
-	struct vm_class cls = { 0 };
-	struct pool_member *m = NULL;
-	struct sandbox *sb = NULL;
-	int err = 0;
-
-	if (c->stopping)
-		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
-	template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
-	if (!err)
-		err = admission_check(c, w, &cls, f);
-	if (!err && (m = pool_find(c, w->spec, &cls)) != NULL)
-		t = pool_template(m);
-	else if (!err && (err = template_choose(c, w->spec, &cls, &t, f)) == 0)
-		pool_missed(c, w->spec, &cls, t);
-	if (!err) {
-		sb = sandbox_from_spec(c, w, &cls, t, m, NULL);
-		if (!sb)
-			err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
-	}
-	if (err < 0)
-		create_refused(w, err);
-	else
-		create_begin(sb, w, m);
 }
 
 /* --- running --- */
