@@ -112,6 +112,8 @@ void kernel_free(struct kernel *k)
 		request_fail(k->starter, 409, "wrong_state", "The kernel was deleted meanwhile.");
 	if (k->stopper)
 		request_answer(k->stopper, 204, NULL);
+	kernel_output_close(k);
+	free(k->cell);
 	free(k->cwd);
 	free(k->start_error);
 	json_decref(k->env);
@@ -125,7 +127,7 @@ static struct kernel *kernel_new(struct agent *a, const char *id, const struct s
 
 	k->agent = a;
 	k->spec = spec;
-	k->stderr_fd = -1;
+	k->stderr_fd = k->output_fd[0] = k->output_fd[1] = -1;
 	snprintf(k->id, sizeof(k->id), "%s", id);
 	STAILQ_INIT(&k->waiting);
 	uv_timer_init(&a->loop, &k->timer);

@@ -3,6 +3,7 @@
  * kernel.c          the table, the routes, what is told about a kernel
  * kernel_start.c    a process for the kernel, by its prepared parent or by argv
  * kernel_channel.c  frames of the host to and from its sockets
+ * kernel_output.c   what it had printed and not sent when it died
  * kernel_end.c      how it is interrupted, stopped, seen to die, started anew
  * kernel_identity.c new randomness, environment and key for a running one
  *
@@ -73,6 +74,8 @@ struct kernel {
 	int stderr_fd;
 	uv_poll_t *stderr_poll;
 	struct tail crash;
+	int output_fd[2]; /* the pipes of its stdout and stderr, to read what is left; -1 */
+	char *cell;       /* header of the last execute_request handed over; may be NULL */
 
 	struct jupyter *jupyter;
 	char key[65]; /* of the connection */
@@ -123,8 +126,15 @@ int kernel_channel_open(struct kernel *k);
 void kernel_channel_flush(struct kernel *k);
 void kernel_channel_hold(struct kernel *k); /* no frames to the kernel until flush */
 void kernel_channel_state(struct kernel *k, json_t *state);
+/* A stream message about the last cell. Steals text. */
+void kernel_channel_stream(struct kernel *k, const char *name, json_t *text);
 void kernel_channel_free(struct kernel *k);
 extern const struct jupyter_ops kernel_jupyter_ops;
+
+void kernel_output_open(struct kernel *k);
+/* Once it is dead and its sockets are empty: sends on what nobody read. */
+void kernel_output_left(struct kernel *k);
+void kernel_output_close(struct kernel *k);
 
 void kernel_died(struct kernel *k, int status, bool status_known);
 /* There was no process for this generation; message is taken over. */

@@ -10,11 +10,22 @@ enum {
 	KEEP_MAX = 1024 * 1024,
 	/* Control messages that may exceed a full channel. */
 	OVER_MAX = 1024 * 1024,
+	/* A request's header: five short strings. */
+	CELL_HEADER_MAX = 4096,
 };
 
 static bool starts_or_runs(const struct kernel *k)
 {
 	return k->phase == KERNEL_ALIVE && !k->identity_sent;
+}
+
+/* Output found after the kernel's death belongs to the last cell. */
+static void keep_cell(struct kernel *k, const struct wire_part *header)
+{
+	if (!wire_is(wire_field(*header, "msg_type"), "execute_request") || header->len > CELL_HEADER_MAX)
+		return;
+	free(k->cell);
+	k->cell = xasprintf("%.*s", (int)header->len, (const char *)header->bytes);
 }
 
 /* True when the frame is dealt with: handed over, or of no use. */
@@ -33,6 +44,8 @@ static bool hand_over(struct kernel *k, uint64_t seq, const uint8_t *payload, si
 		return false;
 	if (err)
 		log_line("kernel %s cannot be sent a message: %s", k->id, strerror(-err));
+	if (ch == WIRE_SHELL && !err)
+		keep_cell(k, &m.part[WIRE_HEADER]);
 	k->handed = seq;
 	k->death_count = 0;
 	return true;
@@ -182,22 +195,49 @@ static void forward(struct kernel *k, enum wire_channel ch, const struct wire_me
 	send_up(k, 'J', keep, payload, size);
 }
 
+enum { STREAM_HEADER = 256 };
+
+/* Of a stream message that the agent makes itself. */
+static void stream_header(char header[STREAM_HEADER])
+{
+	char id[33];
+
+	random_hex(id, 32);
+	snprintf(header, STREAM_HEADER,
+		 "{\"msg_id\":\"%s\",\"session\":\"carrel\",\"username\":\"carrel\",\"date\":\"\","
+		 "\"msg_type\":\"stream\",\"version\":\"5.3\"}",
+		 id);
+}
+
+void kernel_channel_stream(struct kernel *k, const char *name, json_t *text)
+{
+	cleanup_json json_t *content = json_pack("{s:s, s:o}", "name", name, "text", text);
+	cleanup_free char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
+	struct wire_message m = { .n = WIRE_SIGNED };
+	char header[STREAM_HEADER];
+
+	if (!dump)
+		return log_line("output of kernel %s is lost: no memory", k->id);
+	stream_header(header);
+	m.part[WIRE_HEADER] = wire_text(header);
+	m.part[WIRE_PARENT] = wire_text(k->cell ? k->cell : "{}");
+	m.part[WIRE_METADATA] = wire_text("{}");
+	m.part[WIRE_CONTENT] = wire_text(dump);
+	forward(k, WIRE_IOPUB, &m, false);
+}
+
 /* What stands for a message that the host would not take: its notice on stderr
  * and, for a reply, an error under the same header, so that nobody waits. */
 static void forward_too_large(struct kernel *k, enum wire_channel ch, const struct wire_message *m)
 {
 	struct wire_part type = wire_field(m->part[WIRE_HEADER], "msg_type");
-	char notice[512], reply[512], header[256], id[33];
+	char notice[512], reply[512], header[STREAM_HEADER];
 	struct wire_message stand_in = { .n = WIRE_SIGNED };
 
 	if (m->part[WIRE_HEADER].len + m->part[WIRE_PARENT].len > CHANNEL_FRAME_MAX / 2)
 		return log_line("a message of kernel %s has a header beyond all bounds; it is skipped",
 				k->id);
-	random_hex(id, 32);
-	snprintf(header, sizeof(header),
-		 "{\"msg_id\":\"%s\",\"session\":\"carrel\",\"username\":\"carrel\",\"date\":\"\","
-		 "\"msg_type\":\"stream\",\"version\":\"5.3\"}",
-		 id);
+	stream_header(header);
 	snprintf(notice, sizeof(notice),
 		 "{\"name\":\"stderr\",\"text\":\"[carrel: a message of %zu bytes (%.*s) was left out: at "
 		 "most %d "

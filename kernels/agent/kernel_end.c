@@ -114,6 +114,7 @@ static void generation_over(struct kernel *k)
 	bool restarting = asked || (k->wish == KERNEL_NO_WISH && may_restart(k));
 	bool at_once = !k->start_error;
 
+	kernel_output_left(k);
 	kernel_channel_state(k, dead_json(k, restarting));
 	jupyter_close(k->jupyter);
 	k->jupyter = NULL;

@@ -165,6 +165,7 @@ void kernel_start_heard(struct kernel *k)
 		return;
 	kernel_phase_set(k, KERNEL_ALIVE);
 	k->busy = false;
+	kernel_output_open(k);
 	alive = json_pack("{s:s, s:i, s:i}", "state", "alive", "generation", (int)k->generation, "pid",
 			  (int)k->pid);
 	kernel_channel_state(k, alive);

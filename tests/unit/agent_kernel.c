@@ -13,8 +13,9 @@ struct view {
 	char text[1024]; /* of streams */
 	size_t streams;
 	uint64_t stream_bytes;
-	char reply[512]; /* content of the last shell reply */
-	char large[512]; /* content of the last stream on stderr */
+	char reply[512];  /* content of the last shell reply */
+	char large[512];  /* content of the last stream on stderr */
+	char parent[512]; /* header of the last stream's request */
 	bool in_order;
 	bool replied, idle, state, asked;
 	json_t *last_state;
@@ -52,6 +53,9 @@ static void on_each(struct tap *t, uint8_t type, uint64_t seq, const uint8_t *pa
 		return;
 	CHECK_INT(wire_decode(payload, len, &ch, &m), 0);
 	kind = wire_field(m.part[WIRE_HEADER], "msg_type");
+	if (wire_is(kind, "stream"))
+		snprintf(v->parent, sizeof(v->parent), "%.*s", (int)m.part[WIRE_PARENT].len,
+			 (const char *)m.part[WIRE_PARENT].bytes);
 	if (wire_is(kind, "stream"))
 		on_stream(v, (const char *)m.part[WIRE_CONTENT].bytes, m.part[WIRE_CONTENT].len);
 	if (wire_is(kind, "input_request"))
@@ -228,6 +232,16 @@ static void deaths(struct view *v)
 	die(v, "hold", 5, "", "");
 }
 
+/* What a kernel printed and had no time to read and send is not lost with it. */
+static void last_words(struct view *v)
+{
+	execute(v, "gasp \303\251 before the end");
+	wait_state(v, "dead");
+	CHECK_STR(v->text, "\303\251 before the end");
+	CHECK(strstr(v->parent, "execute_request"));
+	wait_state(v, "alive");
+}
+
 static void restart(struct view *v, const char *path)
 {
 	json_int_t generation = state_number(v, "generation");
@@ -328,6 +342,7 @@ static void kernel_of(const char *id, const char *name, bool prepared)
 	deaths(&v);
 	restart(&v, path[1]);
 	if (prepared) {
+		last_words(&v);
 		identity(&v);
 		killed_parent(&v);
 	}

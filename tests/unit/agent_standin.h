@@ -2,7 +2,8 @@
  * of the agent: real sockets, real signatures, and a language of a few words:
  *
  *   print TEXT | flood N | big N | bigreply N | input | loop | exit N | segv
- *   hold (dies while a child keeps its sockets) | seed (what identity brought)
+ *   gasp TEXT (prints to descriptor 1 and dies) | hold (dies while a child keeps its sockets) | seed (what
+ * identity brought)
  */
 #ifndef CARREL_TESTS_AGENT_STANDIN_H
 #define CARREL_TESTS_AGENT_STANDIN_H
@@ -183,6 +184,10 @@ static inline json_t *standin_execute(struct standin *s, struct standin_request 
 		signal(SIGSEGV, SIG_DFL);
 		kill(getpid(), SIGSEGV);
 	}
+	if (strncmp(code, "gasp ", 5) == 0) {
+		dprintf(1, "%s", code + 5);
+		kill(getpid(), SIGKILL);
+	}
 	if (strcmp(code, "hold") == 0) {
 		if (fork() == 0) {
 			setsid();
@@ -317,6 +322,11 @@ static inline void standin_fork(json_t *packet, int stderr_fd, const char *seed)
 	pid_t pid = fork();
 
 	if (pid == 0) {
+		int out[2];
+
+		/* As a real kernel it would read what is printed, but never does. */
+		if (pipe(out) < 0 || dup2(out[1], 1) < 0)
+			_exit(78);
 		setsid();
 		signal(SIGCHLD, SIG_DFL);
 		dup2(stderr_fd, 2);

@@ -1,0 +1,76 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "agent.h"
+#include "kernel.h"
+#include "spec.h"
+#include "tail.h"
+#include "util.h"
+
+/* A pipe's own size bounds what can be left in it; the system may have given more. */
+enum { LEFT_MAX = 1024 * 1024 };
+
+static const char *const names[2] = { "stdout", "stderr" };
+
+/* Descriptors 1 and 2 of a kernel that was forked are pipes which it reads itself.
+ * Opened before any code of the user runs, so they are no others. */
+void kernel_output_open(struct kernel *k)
+{
+	int i;
+
+	for (i = 0; i < 2 && k->spec->parent; i++) {
+		cleanup_free char *path = xasprintf("/proc/%d/fd/%d", (int)k->pid, i + 1);
+		struct stat st;
+
+		k->output_fd[i] = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		if (k->output_fd[i] >= 0 && fstat(k->output_fd[i], &st) == 0 && S_ISFIFO(st.st_mode))
+			continue;
+		log_line("what kernel %s prints right before a crash will be lost: %s", k->id,
+			 k->output_fd[i] < 0 ? strerror(errno) : "its output is no pipe");
+		if (k->output_fd[i] >= 0)
+			close(k->output_fd[i]);
+		k->output_fd[i] = -1;
+	}
+}
+
+void kernel_output_close(struct kernel *k)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (k->output_fd[i] >= 0)
+			close(k->output_fd[i]);
+		k->output_fd[i] = -1;
+	}
+}
+
+static void send_left(struct kernel *k, int i, char *bytes)
+{
+	size_t len = 0;
+	json_t *text;
+	ssize_t n;
+
+	while (len < LEFT_MAX) {
+		n = read(k->output_fd[i], bytes + len, LEFT_MAX - len);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	text = len ? text_json(bytes, len) : NULL;
+	if (text)
+		kernel_channel_stream(k, names[i], text);
+}
+
+void kernel_output_left(struct kernel *k)
+{
+	cleanup_free char *bytes = xcalloc(1, LEFT_MAX);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (k->output_fd[i] >= 0)
+			send_left(k, i, bytes);
+	}
+	kernel_output_close(k);
+}
