@@ -26,8 +26,9 @@ def memory_error(a, s):
 
 def fresh_kernel(a, s, code, **ending):
     a.execute(s["id"], "marker = 1")
-    last = end(a.execute(s["id"], code))
-    assert last["status"] == "died", last
+    events = a.execute(s["id"], f"print('last words')\n{code}")
+    last = end(events)
+    assert last["status"] == "died" and text(events) == "last words\n", events
     for key, value in ending.items():
         assert last.get(key) == value, (key, last)
     events = a.execute(s["id"], "print('marker' in globals())")
