@@ -142,6 +142,44 @@ int identity_send(struct guest *g, const struct identity_spec *spec, identity_do
 	return 0;
 }
 
+static void on_time(int err, int status, json_t *reply, void *arg)
+{
+	struct identity *id = arg;
+	identity_done done = id->done;
+	struct fault f = { 0 };
+
+	bool freed = id->freed;
+	void *whom = id->arg;
+
+	id->done = NULL;
+	if (err < 0 || status != 200)
+		guest_fault(&f, err, status, reply);
+	/* Woken only now, it took its time: a second look sets that right. Frees what was freed. */
+	on_clock(err, status, reply, id);
+	if (!freed && done)
+		done(err < 0 ? err : status == 200 ? 0 : -EIO, &f, NULL, whom);
+}
+
+int identity_send_time(struct guest *g, identity_done done, void *arg, struct identity **ret)
+{
+	struct identity *id = calloc(1, sizeof(*id));
+	json_t *body = json_pack("{s:I}", "unix_ns", (json_int_t)unix_ns());
+	int err = -ENOMEM;
+
+	if (id && body) {
+		*id = (struct identity){ .guest = g, .done = done, .arg = arg, .sent_ns = unix_ns() };
+		err = guest_call(g, "PUT", "/clock", body, GUEST_CALL_MS, on_time, id);
+	}
+	json_decref(body);
+	if (err < 0) {
+		free(id);
+		return err;
+	}
+	id->calling = true;
+	*ret = id;
+	return 0;
+}
+
 void identity_free(struct identity *id)
 {
 	if (!id)

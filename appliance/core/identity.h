@@ -35,6 +35,9 @@ typedef void (*identity_done)(int err, const struct fault *f, json_t *kernels, v
 /* 0 and then done() once, or a negative errno. */
 int identity_send(struct guest *g, const struct identity_spec *spec, identity_done done, void *arg,
 		  struct identity **ret);
+/* For a machine that has an identity of its own already and stood still since: the
+ * time alone. As identity_send(); kernels is NULL. */
+int identity_send_time(struct guest *g, identity_done done, void *arg, struct identity **ret);
 /* Owner goes away: no more callbacks. The guest is freed after this or before; accepts NULL. */
 void identity_free(struct identity *id);
 

@@ -17,6 +17,12 @@ enum instant {
 	INSTANT_CREATE_STARTED,    /* the machine runs */
 	INSTANT_CREATE_IDENTIFIED, /* before the row says that it runs */
 	INSTANT_CREATE_COMMITTED,  /* before the caller is told */
+	INSTANT_POOL_DISK,         /* of a machine that nobody owns, from here */
+	INSTANT_POOL_STARTED,
+	INSTANT_POOL_IDENTIFIED,
+	INSTANT_POOL_WARM,
+	INSTANT_POOL_READY,        /* its processors stand still */
+	INSTANT_POOL_TAKEN,        /* it is a sandbox's; the row is on its way */
 	INSTANT_EXECUTE_COMMITTED, /* the code was not sent yet */
 	INSTANT_EXECUTE_SENT,
 	INSTANT_END_BEGUN,

@@ -9,6 +9,7 @@
 
 #include "../store/ids.h"
 #include "identity.h"
+#include "instant.h"
 #include "template.h"
 #include "times.h"
 #include "warmup.h"
@@ -19,9 +20,10 @@ void pool_member_free(struct pool_member *m)
 {
 	identity_free(m->identity);
 	warmup_free(m->warmup);
-	guest_free(m->guest);
-	if (m->vm)
-		engine_ops_of(m->core->engine)->free(m->vm);
+	guest_free(m->machine.guest);
+	json_decref(m->machine.kernels);
+	if (m->machine.vm)
+		engine_ops_of(m->core->engine)->free(m->machine.vm);
 	hub_timer_free(m->timer);
 	if (m->scratch_path[0])
 		unlink(m->scratch_path);
@@ -32,7 +34,7 @@ static void member_finish(void *arg)
 {
 	struct pool_member *m = arg;
 
-	if (m->working || (m->vm && !m->vm_ended))
+	if (m->working || (m->machine.vm && !m->vm_ended))
 		return;
 	pool_member_gone(m);
 	pool_member_free(m);
@@ -47,12 +49,12 @@ void pool_member_end(struct pool_member *m, const char *why)
 		pool_member_lost(m);
 	}
 	/* A snapshot whose clones do not come up is suspect, whoever cloned it. */
-	if (why && !m->loaded && m->vm)
+	if (why && !m->loaded && m->machine.vm)
 		template_clone_result(m->template, false);
 	m->step = POOL_OVER;
 	hub_timer_stop(m->timer);
-	if (m->vm && !m->vm_ended)
-		engine_ops_of(m->core->engine)->stop(m->vm, REASON_ASKED);
+	if (m->machine.vm && !m->vm_ended)
+		engine_ops_of(m->core->engine)->stop(m->machine.vm, REASON_ASKED);
 	/* Not from inside a callback of the engine or the link. */
 	hub_post(m->core->hub, &m->finish, member_finish, m);
 }
@@ -67,8 +69,8 @@ static void on_timer(void *arg)
 static void member_pause(struct pool_member *m)
 {
 	m->step = POOL_PAUSING;
-	guest_paused(m->guest, true);
-	if (engine_ops_of(m->core->engine)->pause(m->vm) < 0)
+	guest_paused(m->machine.guest, true);
+	if (engine_ops_of(m->core->engine)->pause(m->machine.vm) < 0)
 		pool_member_end(m, "the engine refused to pause it.");
 }
 
@@ -85,6 +87,7 @@ static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
 	}
 	hub_timer_stop(m->timer);
 	m->step = POOL_READY;
+	instant(INSTANT_POOL_READY);
 	m->ready_ms = mono_ms();
 	pool_member_filled(m);
 }
@@ -103,8 +106,9 @@ static void on_warm(const char *message, void *arg)
 		pool_member_end(m, message);
 		return;
 	}
-	m->received = warmup_received(m->warmup);
-	m->sent = warmup_sent(m->warmup);
+	instant(INSTANT_POOL_WARM);
+	m->machine.received = warmup_received(m->warmup);
+	m->machine.sent = warmup_sent(m->warmup);
 	warmup_free(m->warmup);
 	m->warmup = NULL;
 	member_identify(m, POOL_SETTLING);
@@ -117,7 +121,7 @@ static void member_warm(struct pool_member *m)
 
 	m->step = POOL_WARMUP;
 	m->warmup = warmup_new(WARMUP_CLONE, s->received, s->sent, &ops, m);
-	if (!m->warmup || warmup_attach(m->warmup, guest_link(m->guest)) < 0)
+	if (!m->warmup || warmup_attach(m->warmup, guest_link(m->machine.guest)) < 0)
 		pool_member_end(m, "its kernel could not be asked to warm up.");
 }
 
@@ -125,14 +129,16 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 {
 	struct pool_member *m = arg;
 
-	(void)kernels;
 	if (m->step != POOL_IDENTITY && m->step != POOL_SETTLING)
 		return;
 	if (err < 0) {
 		pool_member_end(m, f->message);
 	} else if (m->step == POOL_SETTLING) {
+		json_decref(m->machine.kernels);
+		m->machine.kernels = json_deep_copy(kernels);
 		member_pause(m);
 	} else {
+		instant(INSTANT_POOL_IDENTIFIED);
 		m->loaded = true;
 		template_clone_result(m->template, true);
 		member_warm(m);
@@ -142,13 +148,14 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 static void member_identify(struct pool_member *m, enum pool_step step)
 {
 	struct identity_spec spec = { .hostname = m->id,
+				      .env = json_object_get(m->core->image.recipe, "env"),
 				      .memory_mb = m->cls.memory_mb,
 				      .disk_mb = m->cls.disk_mb };
 
 	m->step = step;
 	identity_free(m->identity);
 	m->identity = NULL;
-	if (identity_send(m->guest, &spec, on_identified, m, &m->identity) < 0)
+	if (identity_send(m->machine.guest, &spec, on_identified, m, &m->identity) < 0)
 		pool_member_end(m, "its agent could not be asked.");
 }
 
@@ -180,8 +187,10 @@ static void on_vm_started(struct vm *vm, const char *agent_path, void *arg)
 	(void)vm;
 	if (m->step != POOL_STARTING)
 		return;
-	m->guest = guest_new(m->core->hub, agent_path, &ops, m);
-	if (!m->guest)
+	instant(INSTANT_POOL_STARTED);
+	snprintf(m->machine.agent_path, sizeof(m->machine.agent_path), "%s", agent_path);
+	m->machine.guest = guest_new(m->core->hub, agent_path, &ops, m);
+	if (!m->machine.guest)
 		pool_member_end(m, "out of memory.");
 }
 
@@ -218,8 +227,8 @@ static void member_launch(struct pool_member *m)
 						  boottime_of_unix_ms(unix_ms() + POOL_LIFE_MS) };
 
 	m->step = POOL_STARTING;
-	if (engine_ops_of(m->core->engine)->start(m->core->engine, &config, &ops, m, &m->vm) < 0) {
-		m->vm = NULL;
+	if (engine_ops_of(m->core->engine)->start(m->core->engine, &config, &ops, m, &m->machine.vm) < 0) {
+		m->machine.vm = NULL;
 		pool_member_end(m, "its machine could not be started.");
 	}
 }
@@ -242,8 +251,10 @@ static void scratch_done(void *arg)
 	m->template->users--;
 	if (m->step == POOL_FILES && m->scratch_err < 0)
 		pool_member_end(m, m->fault.message);
-	else if (m->step == POOL_FILES)
+	else if (m->step == POOL_FILES) {
+		instant(INSTANT_POOL_DISK);
 		member_launch(m);
+	}
 	if (m->scratch_fd >= 0)
 		close(m->scratch_fd);
 	m->scratch_fd = -1;
@@ -283,14 +294,14 @@ struct pool_member *pool_member_new(struct core *c, struct template *t)
 bool pool_member_usable(const struct pool_member *m)
 {
 	return m->step == POOL_READY && m->generation == m->template->generation &&
-	       m->template->state == TEMPLATE_READY && guest_is_up(m->guest);
+	       m->template->state == TEMPLATE_READY && guest_is_up(m->machine.guest);
 }
 
 void pool_member_give(struct pool_member *m, struct sandbox *sb)
 {
-	sandbox_machine_take(sb, m->vm, m->guest, m->received, m->sent);
-	m->vm = NULL;
-	m->guest = NULL;
+	instant(INSTANT_POOL_TAKEN);
+	sandbox_machine_take(sb, &m->machine);
+	m->machine = (struct ready_machine){ .vm = NULL };
 	m->scratch_path[0] = '\0';
 	pool_member_free(m);
 }

@@ -23,7 +23,7 @@ enum pool_step {
 	POOL_STARTING, /* until its link is up */
 	POOL_IDENTITY,
 	POOL_WARMUP,
-	POOL_SETTLING, /* the identity once more: the claim's own way is warm, too */
+	POOL_SETTLING, /* the identity once more: for those who bring an environment, that way is warm, too */
 	POOL_PAUSING,
 	POOL_READY,
 	POOL_OVER, /* waits for what still works on it */
@@ -42,11 +42,8 @@ struct pool_member {
 	unsigned generation; /* of the template's snapshot */
 	struct vm_class cls;
 	int64_t began_ms, ready_ms; /* monotonic */
-	uint64_t received, sent;    /* where its kernel's channel stands */
-
-	struct vm *vm;
+	struct ready_machine machine;
 	bool vm_ended, working, loaded;
-	struct guest *guest;
 	struct identity *identity;
 	struct warmup *warmup;
 	struct hub_timer *timer;

@@ -35,6 +35,15 @@ struct sandbox_waiter {
 	struct sandbox_waiter *next;
 };
 
+/* A clone with its link and an identity of its own, that nobody used. */
+struct ready_machine {
+	struct vm *vm;
+	struct guest *guest;
+	uint64_t received, sent; /* where its kernel's channel stands */
+	json_t *kernels;         /* as its agent named them */
+	char agent_path[512];
+};
+
 struct sandbox {
 	struct core *core;
 	struct sandbox *next;
@@ -57,6 +66,7 @@ struct sandbox {
 	struct source *source;                   /* started from this, until it runs */
 	struct base base;                        /* the warm snapshot under its memory */
 	uint64_t channel_received, channel_sent; /* where its snapshot's default kernel stands */
+	json_t *ready_kernels;                   /* of a machine that was taken over */
 	struct vm *vm;
 	bool vm_ended;
 	char agent_path[512];
@@ -123,8 +133,8 @@ void sandbox_vm_gone(struct sandbox *sb);
 
 /* sandbox_machine.c: scratch disk, machine, link and identity. */
 void sandbox_machine_start(struct sandbox *sb);
-/* Instead: a clone that came up before, with its link; received, sent: where its kernel's channel stands. */
-void sandbox_machine_take(struct sandbox *sb, struct vm *vm, struct guest *g, uint64_t received, uint64_t sent);
+/* Instead: one that came up before and stands still. Nothing of m is the caller's afterwards. */
+void sandbox_machine_take(struct sandbox *sb, const struct ready_machine *m);
 /* Takes over a machine that outlived a restart of carreld. 0 or negative errno: there is none. */
 int sandbox_machine_adopt(struct sandbox *sb);
 /* A clone that does not come up is booted instead. False: this one cannot. */

@@ -327,27 +327,48 @@ void sandbox_machine_start(struct sandbox *sb)
 	}
 }
 
-void sandbox_machine_take(struct sandbox *sb, struct vm *vm, struct guest *g, uint64_t received,
-			  uint64_t sent)
+static void on_timed(int err, const struct fault *f, json_t *kernels, void *arg)
+{
+	struct sandbox *sb = arg;
+
+	(void)kernels;
+	on_identified(err, f, sb->ready_kernels, sb);
+}
+
+/* It has names and randomness that no other machine has: what is new is the time,
+ * and what this sandbox has otherwise than its class. */
+static void machine_awake(struct sandbox *sb)
+{
+	bool same = json_object_size(sb->env) == 0 && sb->memory_mb == sb->cls.memory_mb &&
+		    sb->disk_mb == sb->cls.disk_mb;
+
+	if (!same || identity_send_time(sb->guest, on_timed, sb, &sb->identity) < 0)
+		sandbox_machine_identify(sb);
+}
+
+void sandbox_machine_take(struct sandbox *sb, const struct ready_machine *m)
 {
 	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
 
 	sb->started = "pool";
 	base_note(sb, sb->template);
-	sb->channel_received = received;
-	sb->channel_sent = sent;
-	sb->vm = vm;
+	snprintf(sb->agent_path, sizeof(sb->agent_path), "%s", m->agent_path);
+	sb->channel_received = m->received;
+	sb->channel_sent = m->sent;
+	sb->ready_kernels = m->kernels;
+	sb->vm = m->vm;
 	sb->vm_ended = false;
-	sb->guest = g;
-	ops->hand_over(vm, &vm_ops, sb);
-	guest_hand_over(g, &guest_ops, sb);
+	sb->guest = m->guest;
+	ops->hand_over(sb->vm, &vm_ops, sb);
+	guest_hand_over(sb->guest, &guest_ops, sb);
 	sandbox_set_deadline(sb, sb->deadline_ms);
 	hub_timer_set(sb->state_timer, TAKEN_LIMIT_MS);
+	guest_paused(sb->guest, false);
 	/* What is asked meanwhile is answered once it runs. */
-	if (ops->resume(vm) < 0)
+	if (ops->resume(sb->vm) < 0)
 		sandbox_machine_retry(sb);
-	guest_paused(g, false);
-	sandbox_machine_identify(sb);
+	else
+		machine_awake(sb);
 }
 
 bool sandbox_machine_retry(struct sandbox *sb)
@@ -388,6 +409,8 @@ void sandbox_machine_free(struct sandbox *sb)
 
 void sandbox_machine_release(struct sandbox *sb)
 {
+	json_decref(sb->ready_kernels);
+	sb->ready_kernels = NULL;
 	identity_free(sb->identity);
 	sb->identity = NULL;
 	guest_free(sb->guest);

@@ -84,6 +84,24 @@ static void tally_write(FILE *out, const char *name, const char *help, const cha
 		fprintf(out, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, t->words[i].word, t->words[i].count);
 }
 
+static void pool_write(FILE *out, const struct pool_figures *p)
+{
+	family(out, "carrel_pool_machines", "gauge",
+	       "Machines that wait for sandboxes, or are being made to.");
+	fprintf(out, "carrel_pool_machines{state=\"ready\"} %u\ncarrel_pool_machines{state=\"filling\"} %u\n",
+		p->ready, p->filling);
+	gauge(out, "carrel_pool_size", "Machines that the pool wants to hold now.", p->size);
+	gauge(out, "carrel_pool_max", "The bound of carrel_pool_size.", p->max);
+	gauge(out, "carrel_pool_memory_bytes", "Memory of the pool, which it gives up for sandboxes.",
+	      p->memory_mb * 1048576.0);
+	counter(out, "carrel_pool_filled_total", "Machines that became ready.", (double)p->filled);
+	counter(out, "carrel_pool_claimed_total", "Sandboxes that took a machine.", (double)p->claimed);
+	counter(out, "carrel_pool_missed_total", "Sandboxes that found none ready.", (double)p->missed);
+	counter(out, "carrel_pool_lost_total", "Machines that ended, or did not come up.", (double)p->lost);
+	counter(out, "carrel_pool_given_up_total", "Machines that made room for sandboxes.",
+		(double)p->given_up);
+}
+
 static void core_write(FILE *out, struct core *core)
 {
 	struct core_figures f;
@@ -99,7 +117,8 @@ static void core_write(FILE *out, struct core *core)
 	tally_write(out, "carrel_executions_total", "Executions that ended, by status.", "status",
 		    &f.executions);
 	tally_write(out, "carrel_sandbox_lives_total",
-		    "Sandboxes paused, resumed, forked (each copy) and kept as a snapshot.", "event", &f.lives);
+		    "Sandboxes paused, resumed, forked (each copy) and kept as a snapshot.", "event",
+		    &f.lives);
 	gauge(out, "carrel_executions_running", "Executions that run now.", f.executions_running);
 	gauge(out, "carrel_executions_queued", "Executions that wait for their kernel.", f.executions_queued);
 	gauge(out, "carrel_kernels", "Kernels of live sandboxes.", f.kernels);
@@ -107,6 +126,9 @@ static void core_write(FILE *out, struct core *core)
 	      f.memory_used_mb * 1048576.0);
 	gauge(out, "carrel_memory_limit_bytes", "Memory that sandboxes may be granted.",
 	      f.memory_mb * 1048576.0);
+	gauge(out, "carrel_cpus_granted", "CPUs that live sandboxes may use together.", f.cpus_used);
+	gauge(out, "carrel_cpus_limit", "CPUs that sandboxes may be granted.", f.cpus);
+	pool_write(out, &f.pool);
 	gauge(out, "carrel_template_ready", "1 when sandboxes are cloned from the warm snapshot.",
 	      f.template_ready);
 }
