@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from types import TracebackType
 
 import _carrel
@@ -22,6 +23,10 @@ from carrel_io import Questions
 
 # Formatting one frame takes IPython milliseconds, and a recursion has thousands.
 TRACEBACK_FRAMES_MAX = 60
+
+# Characters of an error's text and of a line of its traceback: one whose
+# message is a whole table must not grow past what a message may hold.
+ERROR_TEXT_MAX = 64 * 1024
 
 
 # An image's own front door to pip: it knows at once that there is no network,
@@ -161,8 +166,16 @@ class ZMQInteractiveShell(InteractiveShell):
         if self.interrupted and exc_tuple is None and isinstance(value, asyncio.CancelledError):
             etype, value = KeyboardInterrupt, KeyboardInterrupt()
         tb, self.left_out = shorten(tb)
-        shorten_chain(value)
-        super().showtraceback((etype, value, tb) if etype else None, *args, **kwargs)
+        try:
+            if holds_group(value):
+                # IPython prints one to stderr, and no client would see an error.
+                lines = traceback.format_exception(etype, value, tb and (tb.tb_next or tb))
+                return self._showtraceback(etype, value, lines)
+            shorten_chain(value)
+            super().showtraceback((etype, value, tb) if etype else None, *args, **kwargs)
+        except Exception:
+            # An exception whose own attributes raise when they are looked at.
+            self._showtraceback(etype, value, [f"{safe_name(etype)}: {safe_str(value)}"])
 
     def _showtraceback(self, etype, evalue, stb):
         stb = list(stb)
@@ -170,9 +183,9 @@ class ZMQInteractiveShell(InteractiveShell):
             stb.insert(-1, f"[{self.left_out} frames in the middle of the traceback are left out]")
             self.left_out = 0
         error = {
-            "ename": getattr(etype, "__name__", str(etype)),
-            "evalue": safe_str(evalue),
-            "traceback": [str(line) for line in stb],
+            "ename": safe_name(etype),
+            "evalue": clipped(safe_str(evalue)),
+            "traceback": [clipped(str(line)) for line in stb],
         }
         self.shown_error = error
         if self.displaying_result:
@@ -215,16 +228,26 @@ def shorten(tb):
     return short, left_out
 
 
-def shorten_chain(value):
-    """The same for the exceptions that value came from; a chain can be a ring."""
+def chain(value):
+    """What value came from, and that in turn; a chain can be a ring."""
     seen = {id(value)}
     while value := getattr(value, "__cause__", None) or getattr(value, "__context__", None):
         if id(value) in seen:
             return
         seen.add(id(value))
-        short, left_out = shorten(value.__traceback__)
+        yield value
+
+
+def shorten_chain(value):
+    """The same for the exceptions that value came from."""
+    for origin in chain(value):
+        short, left_out = shorten(origin.__traceback__)
         if left_out:
-            value.__traceback__ = short
+            origin.__traceback__ = short
+
+
+def holds_group(value):
+    return isinstance(value, BaseExceptionGroup) or any(isinstance(v, BaseExceptionGroup) for v in chain(value))
 
 
 InteractiveShellABC.register(ZMQInteractiveShell)
@@ -234,4 +257,18 @@ def safe_str(value):
     try:
         return str(value)
     except BaseException:
-        return f"<{type(value).__name__} whose text cannot be made>"
+        return f"<{safe_name(type(value))} whose text cannot be made>"
+
+
+def safe_name(kind):
+    try:
+        return str(kind.__name__)
+    except BaseException:
+        return "Exception"
+
+
+def clipped(text):
+    if len(text) <= ERROR_TEXT_MAX:
+        return text
+    half = ERROR_TEXT_MAX // 2
+    return f"{text[:half]}[… {len(text) - 2 * half} characters left out …]{text[-half:]}"

@@ -174,6 +174,29 @@ def plain(traceback):
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(traceback)).replace("In [", "In[").splitlines()
 
 
+def test_an_error_status_has_an_error(k):
+    """Whatever an exception is made of: clients look for the message."""
+    group = "ExceptionGroup('g', [ValueError(1), ExceptionGroup('h', [TypeError(2)])])"
+    lying = "class E(Exception):\n    {} = property(lambda s: 1/0)\nraise E('hi')"
+    for code, ename in (
+        (f"raise {group}", "ExceptionGroup"),
+        (f"try: raise {group}\nexcept Exception: {{}}['a']", "KeyError"),
+        (lying.format("__cause__"), "E"),
+        (lying.format("__traceback__"), "E"),
+        (lying.format("__class__"), "E"),
+        ("class M(type):\n    __name__ = property(lambda s: 1/0)\n"
+         "class E(Exception, metaclass=M): pass\nraise E('hi')", None),
+        ("raise ValueError('v' * 20_000_000)", "ValueError"),
+    ):
+        r = k.run(code)
+        assert r.status == "error" and "error" in r.types, (code, r.types)
+        assert ename in (None, r.ename), (code, r.ename)
+        assert len(r.reply["evalue"]) < 100_000, code
+    lines = plain(k.run(f"def f(): raise {group}\nf()").reply["traceback"])
+    assert any("TypeError: 2" in line for line in lines), lines
+    assert not any("interactiveshell" in line for line in lines), lines
+
+
 def test_tracebacks(k):
     lines = plain(k.run("import json\ndef f(text):\n    return json.loads(text)\nf('{')").reply["traceback"])
     # The user's frames and the library's look the same: where, and some lines.
