@@ -235,6 +235,33 @@ void look_nginx(struct command *c, struct finding *f)
 	finding_set(f, LEVEL_OK, "%.150s", text + 15);
 }
 
+static int number_in(json_t *object, const char *key)
+{
+	return (int)json_integer_value(json_object_get(object, key));
+}
+
+/* How fast sandboxes start depends on it. */
+static void pool_tell(struct command *c, struct finding *f)
+{
+	json_t *stats = NULL, *pool;
+	struct reply reply;
+
+	if (http_json(&c->http, "GET", "/v1/stats", NULL, &stats, &reply) < 0)
+		return;
+	pool = json_object_get(stats, "pool");
+	if (number_in(pool, "max") == 0)
+		finding_follows(
+			f, "No machines wait for sandboxes (POOL=0): each is cloned when it is asked for.");
+	else
+		finding_follows(
+			f,
+			"%d of %d machines wait for sandboxes, %d more are being made; %d were taken, "
+			"%d sandboxes found none.",
+			number_in(pool, "ready"), number_in(pool, "size"), number_in(pool, "filling"),
+			number_in(pool, "claimed"), number_in(pool, "missed"));
+	json_decref(stats);
+}
+
 /* It is asked where it is known, and not waited for: a host without one is no fault. */
 static void ask(struct command *c, struct finding *f)
 {
@@ -262,6 +289,8 @@ static void ask(struct command *c, struct finding *f)
 	else if (other)
 		finding_follows(f, "This command is of version %s: use the one that came with the appliance.",
 				CARREL_VERSION);
+	if (ready && !message && !other)
+		pool_tell(c, f);
 	json_decref(health);
 }
 

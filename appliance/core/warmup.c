@@ -66,7 +66,10 @@ static const struct warmup_request for_template[] = {
 static const char cell_clean[] =
 	"def _carrel_warmup():\n"
 	"    import sys\n"
-	"    get_ipython().displayhook.flush()\n"
+	"    shell = get_ipython()\n"
+	"    shell.displayhook.flush()\n"
+	"    for name in ('_', '__', '___'):\n"
+	"        shell.user_ns.pop(name, None)\n"
 	"    for name in ('last_type', 'last_value', 'last_traceback', 'last_exc'):\n"
 	"        sys.__dict__.pop(name, None)\n"
 	"try:\n"
