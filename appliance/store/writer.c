@@ -240,15 +240,25 @@ static struct store_txn *batch_undo(struct store_txn *first)
 	return reversed(back);
 }
 
+static void logs_tell(const struct store_txn *t)
+{
+	for (const struct step *step = t->first; step; step = step->next) {
+		if (step->kind != STEP_LOG)
+			continue;
+		if (!t->err)
+			xlog_committed(step->log);
+		else if (step->end)
+			xlog_give_up(step->log, t->err);
+	}
+}
+
 static void batch_answer(struct store *s, struct store_txn *first)
 {
 	struct store_txn *next;
 
 	for (struct store_txn *t = first; t; t = next) {
 		next = t->next;
-		for (struct step *step = t->first; step && !t->err; step = step->next)
-			if (step->kind == STEP_LOG)
-				xlog_committed(step->log);
+		logs_tell(t);
 		/* Off the queue before the callback, so that the callback's look at store_busy() is true. */
 		pthread_mutex_lock(&s->lock);
 		s->queued -= t->cost;

@@ -54,7 +54,8 @@ int xlog_reader_new(struct xlog *log, uint64_t after_seq, struct xlog_reader **r
 void xlog_reader_free(struct xlog_reader *r);
 /* Becomes readable (poll) when there is more to read or the log ended. */
 int xlog_reader_fd(struct xlog_reader *r);
-/* Whole lines into buf (size >= XLOG_LINE_MAX + 1). Returns bytes, 0: nothing now, -ENODATA: ended and all read. */
+/* Whole lines into buf (size >= XLOG_LINE_MAX + 1). Returns bytes, 0: nothing now, -ENODATA: ended and all
+ * read, another error: all read, and the end could not be stored. */
 ssize_t xlog_reader_read(struct xlog_reader *r, char *buf, size_t size);
 
 /* Writer thread only (store_txn_log). lines: one for each seq after the log's
@@ -72,6 +73,9 @@ void xlog_position(struct xlog *log, struct xlog_position *ret);
  * committed. Readers that had passed it are served from there on, but get no
  * event twice. */
 void xlog_cut(struct xlog *log, const struct xlog_position *to);
+/* The end could not be committed and does not come again: the log takes no more,
+ * and readers get err instead of waiting for it. */
+void xlog_give_up(struct xlog *log, int err);
 /* What was appended is committed: shows the end to readers, who get it only now, so
  * that whoever has read it finds the row final; punches out what head, window and
  * readers do not need. */

@@ -136,6 +136,15 @@ void xlog_committed(struct xlog *log)
 				 (off_t)(end.off - start.off));
 }
 
+void xlog_give_up(struct xlog *log, int err)
+{
+	pthread_mutex_lock(&log->lock);
+	if (!log->failed)
+		log->failed = err;
+	xlog_wake_locked(log);
+	pthread_mutex_unlock(&log->lock);
+}
+
 int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_seq, bool end)
 {
 	int err;

@@ -229,6 +229,36 @@ static void test_bad_transaction_fails_alone(void)
 	setup_end(&u);
 }
 
+/* Who reads an execution whose end cannot be stored is let go, not kept waiting. */
+static void test_an_end_that_is_lost(void)
+{
+	static const char first[] = "{\"seq\":1}\n", end[] = "{\"seq\":3}\n";
+	char *buf = malloc(XLOG_LINE_MAX + 1);
+	struct xlog_reader *r;
+	struct result bad = { 0 };
+	struct store_txn *t;
+	struct xlog *log;
+	struct setup u;
+
+	setup_begin(&u);
+	CHECK_INT(xlog_open(u.dir, "exe-lost", true, 0, 0, false, &log), 0);
+	t = store_txn_new(u.store);
+	store_txn_log(t, log, first, strlen(first), 1, false);
+	commit(t);
+	CHECK_INT(xlog_reader_new(log, 0, &r), 0);
+	t = store_txn_new(u.store);
+	/* Line 2 never came to the disk. */
+	store_txn_log(t, log, end, strlen(end), 3, true);
+	store_txn_submit(t, result_done, &bad);
+	CHECK_INT(result_wait(&bad), -EBADMSG);
+	CHECK_INT(xlog_reader_read(r, buf, XLOG_LINE_MAX + 1), (ssize_t)strlen(first));
+	CHECK_INT(xlog_reader_read(r, buf, XLOG_LINE_MAX + 1), -EBADMSG);
+	xlog_reader_free(r);
+	xlog_unref(log);
+	free(buf);
+	setup_end(&u);
+}
+
 static void test_keys(void)
 {
 	struct setup u;
@@ -436,6 +466,7 @@ int main(void)
 	test_list_pages();
 	test_execution_round_trip();
 	test_bad_transaction_fails_alone();
+	test_an_end_that_is_lost();
 	test_keys();
 	test_owners();
 	test_erase();
