@@ -31,6 +31,8 @@ struct core {
 	struct sandbox *sandboxes; /* all that have not ended */
 	unsigned memory_mb;        /* what sandboxes may use together */
 	struct tally starts, ends, executions, lives;
+	unsigned starting; /* clones that have their turn in starts.h */
+	struct hub_item starts_item;
 	bool stopping;
 	bool end_sandboxes;
 	struct hub_call *stop_call; /* waits for what core_stop() ends */

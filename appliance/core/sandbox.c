@@ -11,6 +11,7 @@
 #include "life.h"
 #include "process.h"
 #include "source.h"
+#include "starts.h"
 #include "template.h"
 #include "times.h"
 #include "transfer.h"
@@ -112,6 +113,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 	unsigned limit = sandbox_state_limit_ms(state, !sb->template && !sb->source);
 
 	sb->state = state;
+	if (state != SANDBOX_CREATING)
+		starts_leave(sb);
 	if (limit)
 		hub_timer_set(sb->state_timer, limit);
 	else
@@ -374,6 +377,7 @@ static void sandbox_boot_instead(void *arg)
 	if (strcmp(sb->started, "pool") != 0 || !template_ready(t)) {
 		sb->template = NULL;
 		template_clone_result(t, false);
+		starts_leave(sb);
 	}
 	core_log("sandbox %s: its clone did not come up, it is %s instead", sb->id,
 		 sb->template ? "cloned again" : "booted");

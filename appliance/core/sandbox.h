@@ -67,6 +67,7 @@ struct sandbox {
 	struct base base;                        /* the warm snapshot under its memory */
 	uint64_t channel_received, channel_sent; /* where its snapshot's default kernel stands */
 	json_t *ready_kernels;                   /* of a machine that was taken over */
+	enum { START_OVER, START_WAITS, START_RUNS } start; /* starts.h */
 	struct vm *vm;
 	bool vm_ended;
 	char agent_path[512];

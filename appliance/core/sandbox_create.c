@@ -9,6 +9,7 @@
 #include "pool.h"
 #include "sandbox.h"
 #include "source.h"
+#include "starts.h"
 #include "template.h"
 #include "times.h"
 
@@ -82,7 +83,7 @@ static void create_begin(struct sandbox *sb, struct sandbox_waiter *w, struct po
 	if (m)
 		pool_give(m, sb);
 	else
-		sandbox_machine_start(sb);
+		starts_enter(sb);
 }
 
 static void create_refused(struct sandbox_waiter *w, int err)
