@@ -239,6 +239,7 @@ void execution_died(struct execution *e, json_t *death)
 		e->exit_code = (int)(json_integer_value(code) & 0xff);
 	word_copy(e->signal, sizeof(e->signal), json_object_get(death, "signal"));
 	word_copy(e->reason, sizeof(e->reason), json_object_get(death, "reason"));
+	execution_started(e, -1);
 	if (json_string_length(crash) > 0)
 		execution_stream(e, t, "stderr", json_string_value(crash), json_string_length(crash));
 	execution_end(e, "died", e->reason[0] ? e->reason : NULL);
@@ -255,6 +256,9 @@ static void end_event(struct execution *e)
 		json_object_set_new(fields, "exit_code", json_integer(e->exit_code));
 	if (e->signal[0])
 		json_object_set_new(fields, "signal", json_string(e->signal));
+	/* No event before has told it. */
+	if (e->events.seq == 0)
+		json_object_set_new(fields, "execution_id", json_string(e->id));
 	events_add(&e->events, "end", fields);
 }
 
@@ -265,6 +269,9 @@ void execution_end(struct execution *e, const char *status, const char *reason)
 	if (e->state == EXECUTION_ENDED)
 		return;
 	hub_timer_stop(e->timer);
+	/* It may have ended its kernel, or lost it, before a word about it came. */
+	if (e->state == EXECUTION_RUNNING)
+		execution_started(e, -1);
 	snprintf(e->status, sizeof(e->status), "%s", status);
 	if (reason && reason != e->reason)
 		snprintf(e->reason, sizeof(e->reason), "%s", reason);

@@ -77,8 +77,6 @@ static void kernel_dead(struct kernel *k, json_t *frame)
 	bool restarting = json_is_true(json_object_get(frame, "restarting"));
 
 	k->state = restarting ? KERNEL_STARTING : KERNEL_DEAD;
-	k->restarted = true;
-	k->execution_count = 0;
 	k->alive_due = restarting;
 	/* Code that the dead process never got goes to the next one, where a restart
 	 * that was to end it has to be asked for again. */
@@ -86,6 +84,9 @@ static void kernel_dead(struct kernel *k, json_t *frame)
 		execution_died(k->running, frame);
 	else if (k->running && k->running->stop == STOP_RESTART)
 		k->restart_again = true;
+	/* Now: what died still counted in the process that is gone. */
+	k->restarted = true;
+	k->execution_count = 0;
 	kernel_restart_check(k);
 }
 

@@ -76,6 +76,15 @@ static void dying(const char *id)
 	events = events_of(&r);
 	CHECK(!json_object_get(event(events, "started"), "kernel_restarted"));
 	json_decref(events);
+	/* Its end is not the first that is heard of it. */
+	r = start(id, "vanish 3", 0);
+	events = events_of(&r);
+	CHECK_INT(json_array_size(events), 3);
+	CHECK_STR(text_of(json_array_get(events, 0), "execution_id"), r.id);
+	CHECK_STR(text_of(json_array_get(events, 0), "type"), "started");
+	CHECK_INT(json_integer_value(json_object_get(json_array_get(events, 0), "execution_count")), 2);
+	CHECK_STR(text_of(end_of(&r, events), "status"), "died");
+	json_decref(events);
 }
 
 enum { QUEUE = 100 };
@@ -124,6 +133,7 @@ static void ending_under_a_cell(void)
 	json_decref(events);
 	events = events_of(&queued);
 	CHECK_STR(text_of(end_of(&queued, events), "status"), "cancelled");
+	CHECK(!event(events, "started"));
 	json_decref(events);
 	sandbox_ended(id, "asked");
 	delete (id);
