@@ -77,17 +77,20 @@ bool admission_fits(const struct core *c, const struct vm_class *cls)
 
 static int check_disk(const struct core *c, const struct vm_class *cls, struct fault *f)
 {
-	unsigned long long have = 0, want = (unsigned long long)cls->disk_mb << 20;
+	unsigned long long have = 0, want = (unsigned long long)cls->disk_mb << 20, promised;
 	int err = disk_free(c, &have);
 
 	if (err < 0)
 		return fault_set(f, -err, 500, "store", "%s cannot be examined: %s.", c->settings->state,
 				 strerror(-err));
-	if (have >= disk_promised(c) + want)
+	promised = disk_promised(c);
+	if (have >= promised + want)
 		return 0;
 	fault_set(f, ENOSPC, 503, "capacity",
-		  "The host's disk has no room for another %u MB; end a sandbox or free space.",
-		  cls->disk_mb);
+		  "The host's disk has %llu MB free, and the sandboxes that are there may still fill %llu MB of "
+		  "it. A new one's disk may grow to %u MB, the size it is made in for every disk_mb up to that. "
+		  "End a sandbox or free space.",
+		  have >> 20, promised >> 20, cls->disk_mb);
 	f->retry_after_s = ADMISSION_RETRY_S;
 	return -ENOSPC;
 }
