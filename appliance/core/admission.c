@@ -67,6 +67,13 @@ static int disk_free(const struct core *c, unsigned long long *ret)
 	return 0;
 }
 
+bool admission_disk_full(const struct core *c)
+{
+	unsigned long long have = 0;
+
+	return disk_free(c, &have) == 0 && have >> 20 < ADMISSION_DISK_FULL_MB;
+}
+
 bool admission_fits(const struct core *c, const struct vm_class *cls)
 {
 	unsigned memory = admission_memory_used_mb(c) + pool_memory_mb(c) + sandbox_memory_mb(c, cls);

@@ -8,6 +8,9 @@
 
 /* Seconds after which a refused client may try again. */
 enum { ADMISSION_RETRY_S = 5 };
+/* Less free space than this is a full disk: a guest's write that does not fit fails as a
+ * whole, and such a write may be of some megabytes. */
+enum { ADMISSION_DISK_FULL_MB = 16 };
 
 /* 0, or 429 `quota`, 503 `capacity`, 400 for what this host can never give. */
 int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
@@ -20,6 +23,8 @@ int admission_room(const struct core *c, const char *owner, unsigned quota, cons
 		   double cpus, struct fault *f);
 /* For a paused one that is to run again: its disk is counted already. */
 int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f);
+/* The disk that holds state and sandboxes takes no more. */
+bool admission_disk_full(const struct core *c);
 /* Megabytes of RAM granted now, builds included, the pool not. */
 unsigned admission_memory_used_mb(const struct core *c);
 /* CPUs that sandboxes may have together, and have now. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admission.h"
 #include "jupyter.h"
 #include "link/limits.h"
 #include "transfer_inner.h"
@@ -82,6 +83,19 @@ int transfer_error(const struct transfer *t, int err)
 	return err == -ECANCELED ? -ECONNRESET : err;
 }
 
+int transfer_fault(const struct core *c, struct fault *f, int err, int status, json_t *reply)
+{
+	const char *code = json_string_value(json_object_get(reply, "code"));
+
+	/* What the host's disk does not take fails in the guest as a broken disk. */
+	if (err == 0 && code && strcmp(code, "io") == 0 && admission_disk_full(c))
+		return fault_set(f, ENOSPC, 507, "disk_full",
+				 "The host's disk, which holds the sandbox's, is full: free space on the host. "
+				 "The sandbox's own disk limit was not met; where its file system was damaged, make "
+				 "a new sandbox.");
+	return guest_fault(f, err, status, reply);
+}
+
 void transfer_fail(struct transfer_waiter *w, int err)
 {
 	struct fault *f = &w->call.fault;
@@ -117,7 +131,7 @@ static void on_deleted(int err, int status, json_t *reply, void *arg)
 	if (err == 0 && status == 204)
 		hub_call_end(&w->call, 0);
 	else
-		hub_call_end(&w->call, guest_fault(&w->call.fault, err, status, reply));
+		hub_call_end(&w->call, transfer_fault(w->core, &w->call.fault, err, status, reply));
 }
 
 static void on_listed(int err, int status, json_t *reply, void *arg)
@@ -128,7 +142,7 @@ static void on_listed(int err, int status, json_t *reply, void *arg)
 		w->result = json_incref(reply);
 		hub_call_end(&w->call, 0);
 	} else {
-		hub_call_end(&w->call, guest_fault(&w->call.fault, err, status, reply));
+		hub_call_end(&w->call, transfer_fault(w->core, &w->call.fault, err, status, reply));
 	}
 }
 

@@ -88,7 +88,7 @@ static void get_refused(struct transfer *t, int err)
 	bytepipe_worker_close(t->pipe, NULL);
 	transfer_close_pipe(t, NULL);
 	transfer_over(t);
-	err = guest_fault(&w->call.fault, err, t->status, reply);
+	err = transfer_fault(w->core, &w->call.fault, err, t->status, reply);
 	json_decref(reply);
 	hub_call_end(&w->call, err);
 }

@@ -40,6 +40,8 @@ void transfer_close_pipe(struct transfer *t, const struct fault *fault);
 const char *transfer_url(struct buf *b, const char *route, const char *path);
 /* What a stream's closed() err means to a waiter. */
 int transfer_error(const struct transfer *t, int err);
+/* guest_fault() for an answer about files: tells the host's full disk from the guest's own trouble. */
+int transfer_fault(const struct core *c, struct fault *f, int err, int status, json_t *reply);
 /* Ends w->call: it did not even begin. */
 void transfer_fail(struct transfer_waiter *w, int err);
 /* A stream's data() that gathers the agent's JSON in t->reply. */

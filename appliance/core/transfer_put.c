@@ -74,7 +74,8 @@ static void put_call_end(struct file_put *put)
 	if (put->err == 0 && (put->status == 200 || put->status == 201) && put->reply)
 		hub_call_end(call, 0);
 	else
-		hub_call_end(call, guest_fault(&call->fault, put->err, put->status, put->reply));
+		hub_call_end(call,
+			     transfer_fault(put->core, &call->fault, put->err, put->status, put->reply));
 }
 
 static void put_closed(struct link_stream *st, int err, void *arg)
