@@ -108,8 +108,8 @@ static void save_picture(struct events *e, const char *data, const char *suffix,
 	if (file && fwrite(bytes, 1, len, file) == len && fclose(file) == 0)
 		fprintf(stderr, "[picture: %s]\n", path);
 	else
-		complain(EXIT_FAILED, "%s was not saved: %s.", path,
-			 bytes ? strerror(errno) : "it is not base64");
+		e->unsaved = complain(EXIT_FAILED, "%s was not saved: %s.", path,
+				      bytes ? strerror(errno) : "it is not base64");
 	free(bytes);
 }
 
@@ -152,14 +152,16 @@ static int show_bundle(struct events *e, json_t *event)
 	return 0;
 }
 
+/* It is the record that was cut: whoever watched has seen all of it. */
 static void show_truncated(json_t *event)
 {
 	const char *stream = text_of(event, "stream");
 
 	fflush(stdout);
-	fprintf(stderr, "[%s was cut: %lld of %lld bytes are here]\n", stream ? stream : "output",
-		(long long)json_integer_value(json_object_get(event, "bytes_kept")),
-		(long long)json_integer_value(json_object_get(event, "bytes_total")));
+	fprintf(stderr, "[%s had %lld bytes, of which the record shows %lld: carrel logs]\n",
+		stream ? stream : "the output",
+		(long long)json_integer_value(json_object_get(event, "bytes_total")),
+		(long long)json_integer_value(json_object_get(event, "bytes_kept")));
 }
 
 static int code_of_end(const char *status, json_t *exit_code, const char *signal)

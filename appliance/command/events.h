@@ -10,6 +10,7 @@ struct events {
 	const char *images; /* directory for pictures, or NULL */
 	bool color;         /* stderr takes escape sequences */
 	unsigned image_count;
+	int unsaved; /* EXIT_FAILED once a picture could not be saved */
 	char execution_id[64];
 	json_int_t seq; /* the last one shown */
 	bool ended;

@@ -36,7 +36,12 @@ int misused(const struct command *c, const char *fmt, ...)
 
 int wrong_option(const struct command *c, char **argv)
 {
-	return misused(c, "%s is no option here, or lacks its value", argv[optind - 1]);
+	const char *option = argv[optind - 1];
+
+	/* getopt_long() tells a long option's missing value by the option's own number. */
+	if (option[0] == '-' && option[1] == '-')
+		return misused(c, optopt ? "%s needs a value" : "%s is no option here", option);
+	return misused(c, "%s is no option here, or lacks its value", option);
 }
 
 int complain_reply(const struct command *c, int code, const struct reply *reply)

@@ -358,8 +358,12 @@ static int run(struct command *c, int argc, char **argv)
 	r->env = json_object();
 	code = take_options(r, argc, argv);
 	events_init(&r->events, c, r->images);
+	if (code == EXIT_OK && r->images && mkdir(r->images, 0777) < 0 && errno != EEXIST)
+		code = complain(EXIT_FAILED, "%s cannot be made: %s.", r->images, strerror(errno));
 	if (code == EXIT_OK)
 		code = run_all(r);
+	if (code == EXIT_OK)
+		code = r->events.unsaved;
 	for (unsigned i = 0; i < r->put_count; i++) {
 		free(r->puts[i].path);
 		free(r->puts[i].other);
