@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -18,6 +19,9 @@
 #include "front/route.h"
 #include "settings.h"
 #include "store/store.h"
+
+/* It cannot start with what it was told: to be started again is of no use. conf/run knows it. */
+enum { EXIT_SETTINGS = 2 };
 
 struct carreld {
 	struct settings settings;
@@ -83,13 +87,15 @@ int main(int argc, char **argv)
 	}
 	if (settings_parse(&c.settings, argc, argv, &f)) {
 		fprintf(stderr, "carreld: %s\n", f.message);
-		return 2;
+		return EXIT_SETTINGS;
 	}
 	signals_block(&stop);
+	/* The store is every owner's code and outputs; sockets get their modes by name. */
+	umask(0077);
 	if (carreld_start(&c, &f)) {
 		fprintf(stderr, "carreld: %s\n", f.message);
 		carreld_stop(&c, false);
-		return EXIT_FAILURE;
+		return f.status < 500 ? EXIT_SETTINGS : EXIT_FAILURE;
 	}
 	fprintf(stderr, "carreld: listening in %s\n", c.settings.run);
 	sigwait(&stop, &sig);

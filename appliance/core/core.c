@@ -58,9 +58,9 @@ static int engine_choose(const char *name, const struct engine_ops **ret, struct
 		}
 	}
 	if (!why[0])
-		return fault_set(f, EINVAL, 500, "engine",
+		return fault_set(f, EINVAL, 400, "engine",
 				 "There is no engine \"%s\"; set ENGINE to auto, kvm or tcg.", name);
-	return fault_set(f, ENODEV, 500, "engine", "The engine %s cannot run on this host. %s", name, why);
+	return fault_set(f, ENODEV, 400, "engine", "The engine %s cannot run on this host. %s", name, why);
 }
 
 static int core_open(struct core *c, struct fault *f)

@@ -357,15 +357,17 @@ static int kvm_probe(char *ret_why, unsigned size)
 {
 	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = -1, err;
 
-	if (fd < 0 && errno == EACCES)
+	/* A right to it would not help there. */
+	if (fd < 0 && errno == EACCES && cpu_virtualises())
 		return why(ret_why, size, "The service user may not open /dev/kvm: add it to the group kvm.");
+	if (!cpu_virtualises()) {
+		if (fd >= 0)
+			close(fd);
+		return why(ret_why, size, "This processor shows neither SVM nor VMX.");
+	}
 	if (fd < 0)
 		return why(ret_why, size,
 			   "This host offers no hardware virtualisation (/dev/kvm cannot be opened).");
-	if (!cpu_virtualises()) {
-		close(fd);
-		return why(ret_why, size, "/dev/kvm is there, but this processor shows neither SVM nor VMX.");
-	}
 	if (ioctl(fd, KVM_GET_API_VERSION, 0) == KVM_API_VERSION)
 		vm = ioctl(fd, KVM_CREATE_VM, 0);
 	err = vm < 0 ? why(ret_why, size, "/dev/kvm is there but makes no virtual machine.")
