@@ -31,7 +31,7 @@ enum {
 	/* After a time-out: for the interrupt to work, then for the kill. A cold
 	 * traceback takes a second under software emulation. */
 	KERNEL_INTERRUPT_GRACE_MS = 5 * 1000,
-	KERNEL_KILL_GRACE_MS = 15 * 1000,
+	KERNEL_KILL_GRACE_MS = 45 * 1000,
 };
 
 /* The kernel that is inside every snapshot. */

@@ -1,4 +1,8 @@
+#include <dirent.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "agent.h"
@@ -35,14 +39,34 @@ void kernel_interrupt_start(struct kernel *k)
 	uv_timer_start(&k->interrupt_timer, interrupt_overdue, err ? 0 : KERNEL_INTERRUPT_MS, 0);
 }
 
+/* Even to die a process needs the processor: among hundreds that it forked, all
+ * of them killed, the kernel would have its turn when most of them are gone. */
+static void kill_first(pid_t pid)
+{
+	struct dirent *task;
+	char path[64];
+	DIR *tasks;
+
+	kill(pid, SIGKILL);
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	while (tasks && (task = readdir(tasks))) {
+		/* One that is gone already needs nothing. */
+		if (task->d_name[0] != '.')
+			setpriority(PRIO_PROCESS, (id_t)strtoul(task->d_name, NULL, 10), -20);
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
 static void stop_overdue(uv_timer_t *timer)
 {
 	struct kernel *k = timer->data;
 
 	if (!k->watch.pid)
 		return;
+	kill_first(k->pid);
 	kill(-k->pid, SIGKILL);
-	kill(k->pid, SIGKILL);
 }
 
 /* By the kernel's own will first, so that its atexit functions run. */
