@@ -24,7 +24,11 @@ enum {
 	/* Deletes, interrupts and the like at one time; apart from starts, so that these cannot lock them
 	   out. */
 	FRONT_VERBS_MAX = 32,
-	/* Threads past the streams' bound that only tell clients so. */
+	/* Streams past the bound, for owners who have few: however many one owner
+	 * holds, the others find room. */
+	FRONT_STREAM_SPARE = 16,
+	FRONT_STREAM_FEW = 2,
+	/* Threads past all streams that only tell clients so. */
 	FRONT_REFUSERS = 4,
 	/* At stop: time for requests under way to be answered. */
 	FRONT_STOP_MS = 5000,
@@ -37,6 +41,7 @@ struct worker {
 	struct lane *lane;
 	pthread_mutex_t lock;
 	int fd; /* connection being served, or -1; under lock, so that a stop never cuts a reused number */
+	char owner[STORE_ID_MAX]; /* of the stream being served, or ""; under lock */
 };
 
 struct lane {
@@ -76,14 +81,30 @@ void front_gate_leave(struct front *f, enum gate gate)
 
 unsigned front_gate_load(struct front *f, enum gate gate, unsigned *ret_limit)
 {
-	*ret_limit = f->limit[gate];
+	*ret_limit = gate == GATE_STREAM ? f->settings->stream_threads : f->limit[gate];
 	return atomic_load(&f->inside[gate]);
+}
+
+bool front_stream_seat(struct front *f, struct worker *w, const char *owner)
+{
+	unsigned i, mine = 0;
+
+	pthread_mutex_lock(&w->lock);
+	snprintf(w->owner, sizeof(w->owner), "%s", owner);
+	pthread_mutex_unlock(&w->lock);
+	for (i = 0; i < f->stream.count; i++) {
+		pthread_mutex_lock(&f->stream.workers[i].lock);
+		mine += !strcmp(f->stream.workers[i].owner, owner);
+		pthread_mutex_unlock(&f->stream.workers[i].lock);
+	}
+	return atomic_load(&f->inside[GATE_STREAM]) <= f->settings->stream_threads || mine <= FRONT_STREAM_FEW;
 }
 
 static void worker_hold(struct worker *w, int fd)
 {
 	pthread_mutex_lock(&w->lock);
 	w->fd = fd;
+	w->owner[0] = '\0';
 	/* A connection accepted while the stop went through the workers. */
 	if (fd >= 0 && w->lane->stream && atomic_load(&w->lane->front->stopping))
 		connection_cut(fd);
@@ -107,6 +128,7 @@ static void worker_serve(struct worker *w, FCGX_Request *fcgi)
 		.store = f->store,
 		.core = f->core,
 		.front = f,
+		.worker = w,
 		.stream_socket = w->lane->stream,
 	};
 
@@ -194,7 +216,7 @@ static int front_open(struct front *f, struct fault *fault)
 	if (!err)
 		err = lane_start(&f->quick, f->limit[GATE_QUICK], fault);
 	if (!err)
-		err = lane_start(&f->stream, s->stream_threads + FRONT_REFUSERS, fault);
+		err = lane_start(&f->stream, f->limit[GATE_STREAM] + FRONT_REFUSERS, fault);
 	return err;
 }
 
@@ -216,7 +238,7 @@ int front_start(const struct settings *s, struct store *store, struct core *core
 	f->limit[GATE_QUICK] = s->short_threads + FRONT_STARTS_MAX + FRONT_VERBS_MAX;
 	f->limit[GATE_START] = FRONT_STARTS_MAX;
 	f->limit[GATE_VERB] = FRONT_VERBS_MAX;
-	f->limit[GATE_STREAM] = s->stream_threads;
+	f->limit[GATE_STREAM] = s->stream_threads + FRONT_STREAM_SPARE;
 	err = front_open(f, fault);
 	if (err) {
 		front_stop(f);

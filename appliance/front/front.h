@@ -26,6 +26,7 @@ enum gate {
 };
 
 struct front;
+struct worker;
 
 /* settings, store and core are borrowed until front_stop(). */
 int front_start(const struct settings *s, struct store *store, struct core *core, struct front **ret,
@@ -38,6 +39,10 @@ unsigned front_stop(struct front *f);
 /* For the workers. */
 bool front_gate_enter(struct front *f, enum gate gate);
 void front_gate_leave(struct front *f, enum gate gate);
+/* Inside GATE_STREAM, once the owner is known: may it have this stream too? The
+ * bound of streams, stream_threads, holds for everyone; a few past it are for
+ * owners who have hardly any. */
+bool front_stream_seat(struct front *f, struct worker *w, const char *owner);
 /* How many are inside now, and at most. */
 unsigned front_gate_load(struct front *f, enum gate gate, unsigned *ret_limit);
 

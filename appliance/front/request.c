@@ -116,6 +116,8 @@ static int request_gated(struct request *r, struct fault *f)
 	if (!front_gate_enter(r->front, r->route->gate))
 		return fault_set(f, EBUSY, 503, "busy", "%s", full[r->route->gate]);
 	err = auth_check(r, f);
+	if (!err && r->route->gate == GATE_STREAM && !front_stream_seat(r->front, r->worker, r->owner))
+		err = fault_set(f, EBUSY, 503, "busy", "%s", full[GATE_STREAM]);
 	if (!err)
 		err = r->route->handle(r, f);
 	front_gate_leave(r->front, r->route->gate);

@@ -31,6 +31,7 @@ struct request {
 	const char *id;   /* the path's first {…}: the thing asked for */
 	const char *part; /* the second, or NULL */
 	char owner[STORE_ID_MAX];
+	struct worker *worker; /* whose thread this is */
 	bool admin;
 
 	bool head_sent;

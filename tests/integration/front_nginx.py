@@ -73,7 +73,8 @@ def test_routes(a):
     check_error(a.call("GET", "/v1/sandboxes/sb-0/execute"), 405, "method_not_allowed")
     h = check_error(a.call("POST", "/index.html", b"x", key=None), 405, "method_not_allowed")
     assert h["Allow"]
-    check_error(a.call("POST", "/v1/sandboxes/sb-0/pause", {}), 501, "not_implemented")
+    check_error(a.call("POST", "/v1/sandboxes/sb-0/pause", {}), 409, "not_supported")
+    check_error(a.call("GET", "/v1/kernels/k-0/connection"), 501, "not_implemented")
     status, page, h = a.call("GET", "/", key=None)
     assert status == 200 and b"page" in page and "default-src 'self'" in h["Content-Security-Policy"]
     c, r = a.open("HEAD", "/v1/me")
@@ -94,13 +95,14 @@ def test_nginx_errors(a):
     raw(b"GET /v1/me HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 70000 + b"\r\n\r\n", 400, "bad_request")
     raw(b"GET /" + b"y" * 70000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414, "uri_too_long")
     raw(b"GET /v1/sandboxes/%ff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 400, "bad_path")
-    raw(b"GET /v1/me HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: rot13\r\n\r\n", 501, "not_implemented")
+    raw(b"GET /v1/me HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: rot13\r\n\r\n", 400, "bad_request")
+    raw(b"GET /v1/me HTTP/3.7\r\nHost: a\r\n\r\n", 400, "bad_request")
     big = json.dumps({"metadata": {"x": "y" * (1 << 20)}}).encode()
     check_error(a.call("POST", "/v1/sandboxes", big), 413, "body_too_large")
     pieces = [big[i:i + 50000] for i in range(0, len(big), 50000)]
     check_error(a.call("POST", "/v1/sandboxes", iter(pieces), chunked=True,
                        headers={"Transfer-Encoding": "chunked"}), 413, "body_too_large")
-    check_error(a.call("POST", "/v1/sandboxes/sb-0/pause", {"x": "y" * 2000}), 501, "not_implemented")
+    check_error(a.call("POST", "/v1/sandboxes/sb-0/pause", {"x": "y" * 2000}), 413, "body_too_large")
 
 
 def test_bad_bodies(a):
