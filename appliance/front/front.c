@@ -97,7 +97,8 @@ bool front_stream_seat(struct front *f, struct worker *w, const char *owner)
 		mine += !strcmp(f->stream.workers[i].owner, owner);
 		pthread_mutex_unlock(&f->stream.workers[i].lock);
 	}
-	return atomic_load(&f->inside[GATE_STREAM]) <= f->settings->stream_threads || mine <= FRONT_STREAM_FEW;
+	return atomic_load(&f->inside[GATE_STREAM]) <= f->settings->stream_threads ||
+	       mine <= FRONT_STREAM_FEW;
 }
 
 static void worker_hold(struct worker *w, int fd)

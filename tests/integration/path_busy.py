@@ -12,6 +12,17 @@ STREAMS = 64
 ANSWER_S = 0.1
 
 
+def another_owner_is_served(a):
+    owner = a.json("POST", "/v1/owners", {"name": "another"})["id"]
+    key = a.json("POST", f"/v1/owners/{owner}/keys", {"name": "k"})["key"]
+    headers = {"Authorization": "Bearer " + key}
+    s = a.json("POST", "/v1/sandboxes", {}, headers=headers)
+    a.created = a.created | {s["id"]}
+    events = list(a.events("POST", f"/v1/sandboxes/{s['id']}/execute", {"code": "print(1)"}, headers=headers))
+    assert end(events)["status"] == "ok", events
+    a.request("DELETE", f"/v1/sandboxes/{s['id']}", headers=headers)
+
+
 def main():
     with Appliance() as a:
         busy = [a.create() for _ in range(2)]
@@ -43,6 +54,7 @@ def main():
             raise AssertionError("a stream past the pool was let in")
         except Refused as e:
             assert e.status == 503 and int(e.headers["Retry-After"]) > 0, (e.status, e.body)
+        another_owner_is_served(a)
         for s in busy:
             a.kill(s["id"])
         for t in threads:
