@@ -15,6 +15,7 @@
 #include "pool.h"
 #include "sandbox.h"
 #include "template.h"
+#include "unstored.h"
 
 /* A snapshot's class for requests that ask for nothing: what the template's recipe says. */
 static void default_class(const struct image *image, struct vm_class *ret)
@@ -87,6 +88,7 @@ static int core_open(struct core *c, struct fault *f)
 static void core_free(struct core *c)
 {
 	pool_free(c->pool);
+	unstored_free(c->unstored);
 	template_set_free(c->templates);
 	engine_free(c->engine);
 	hub_free(c->hub);
@@ -108,6 +110,8 @@ int core_start(const struct settings *s, struct store *store, struct core **ret,
 	c->memory_mb = s->memory_mb ? s->memory_mb : admission_host_memory_mb();
 	snprintf(c->run_dir, sizeof(c->run_dir), "%s/run", s->state);
 	err = core_open(c, f);
+	if (!err && unstored_new(c, &c->unstored) < 0)
+		err = fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 	if (!err)
 		err = recover(c, f);
 	if (err < 0) {
@@ -207,6 +211,9 @@ void core_stop(struct core *c, bool end_sandboxes)
 		return;
 	}
 	/* The writer's last callbacks post to the hub: they come first. */
+	store_txn_wait(store_txn_new(c->store), &f);
+	hub_drain(c->hub);
+	unstored_submit(c);
 	store_txn_wait(store_txn_new(c->store), &f);
 	hub_drain(c->hub);
 	sandboxes_release(c);

@@ -14,6 +14,7 @@ struct sandbox_waiter;
 struct template;
 struct template_set;
 struct pool;
+struct unstored;
 struct orphan;
 
 struct core {
@@ -25,6 +26,7 @@ struct core {
 	struct template_set *templates;
 	struct template *default_template;
 	struct pool *pool;
+	struct unstored *unstored;
 	struct orphan *orphans; /* machines without a row, being stopped */
 	char *spawn_path;
 	char run_dir[300];         /* runtime directories of machines: $STATE/run */
@@ -44,6 +46,8 @@ struct core {
 #define REASON_DEADLINE "deadline"
 #define REASON_EXPIRED "expired"
 #define REASON_HOST_RESTART "host-restart"
+#define REASON_DISK_FULL "host-disk-full"
+#define REASON_STORE_FAILED "store-failed"
 #define REASON_PROTOCOL "protocol-error"
 
 /* One line on stderr, with the core's name in front. */

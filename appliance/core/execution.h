@@ -11,6 +11,7 @@
 #include "events.h"
 #include "jupyter.h"
 #include "output.h"
+#include "unstored.h"
 
 struct kernel;
 
@@ -42,6 +43,11 @@ struct execution {
 			       */
 	struct xlog *log;
 	struct events events;
+	/* Why something of it was not stored that should have been, 0: nothing. Only its end comes after that. */
+	int lost;
+	uint64_t said_seq, said_bytes; /* events before the end, stored or not */
+	int64_t duration_ms;           /* once it ended */
+	struct unstored_end unstored;
 	size_t end_at; /* where the end event begins in events.lines */
 	struct outputs outputs;
 	struct hub_timer *timer;
@@ -87,6 +93,8 @@ void execution_died(struct execution *e, json_t *death);
 void execution_end(struct execution *e, const char *status, const char *reason);
 /* Writes lines and rows that changed into t. */
 void execution_flush(struct execution *e, struct store_txn *t);
+/* The end and the last row once more, behind what the log has by now; that lines are missing is said. */
+void execution_end_again(struct execution *e, struct store_txn *t);
 /* Arms the timer with what is left of timeout_s. */
 void execution_arm(struct execution *e, int64_t ran_ms);
 

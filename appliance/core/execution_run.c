@@ -247,8 +247,8 @@ void execution_died(struct execution *e, json_t *death)
 
 static void end_event(struct execution *e)
 {
-	int64_t duration = e->began_mono_ms ? mono_ms() - e->began_mono_ms : 0;
-	json_t *fields = json_pack("{s:s,s:I}", "status", e->status, "duration_ms", (json_int_t)duration);
+	json_t *fields =
+		json_pack("{s:s,s:I}", "status", e->status, "duration_ms", (json_int_t)e->duration_ms);
 
 	if (e->reason[0])
 		json_object_set_new(fields, "reason", json_string(e->reason));
@@ -279,6 +279,9 @@ void execution_end(struct execution *e, const char *status, const char *reason)
 	tally_add(&e->core->executions, status);
 	outputs_close(&e->outputs, kernel_txn(k), &e->events);
 	e->end_at = e->events.lines.len;
+	e->said_seq = e->events.seq;
+	e->said_bytes = e->events.bytes;
+	e->duration_ms = e->began_mono_ms ? mono_ms() - e->began_mono_ms : 0;
 	end_event(e);
 	e->changed = true;
 	e->state = EXECUTION_ENDED;
@@ -339,7 +342,10 @@ static void execution_flush_lines(struct execution *e, struct store_txn *t)
 	const char *lines = e->events.lines.bytes;
 	size_t len = e->events.lines.len;
 
-	if (e->state != EXECUTION_ENDED && len > 0)
+	/* A log that takes no more: the row alone says how it ended. */
+	if (len == 0)
+		return;
+	if (e->state != EXECUTION_ENDED)
 		store_txn_log(t, e->log, lines, len, e->events.seq, false);
 	if (e->state == EXECUTION_ENDED) {
 		if (e->end_at > 0)
@@ -377,4 +383,29 @@ void execution_flush(struct execution *e, struct store_txn *t)
 	row.env = e->state == EXECUTION_COMMITTING ? e->env : NULL;
 	store_txn_execution(t, &row);
 	e->changed = false;
+}
+
+void execution_end_again(struct execution *e, struct store_txn *t)
+{
+	struct xlog_position at;
+
+	xlog_position(e->log, &at);
+	events_taken(&e->events);
+	e->events.seq = at.last_seq;
+	e->events.bytes = at.size;
+	/* Whoever reads "ok" takes what was printed for all of it. */
+	if (at.last_seq < e->said_seq && strcmp(e->status, "died") != 0 &&
+	    strcmp(e->status, "cancelled") != 0) {
+		strcpy(e->status, "died");
+		snprintf(e->reason, sizeof(e->reason), "%s",
+			 e->lost == -ENOSPC ? REASON_DISK_FULL : REASON_STORE_FAILED);
+	}
+	if (!at.failed && at.last_seq < e->said_seq)
+		events_add(&e->events, "truncated",
+			   json_pack("{s:s,s:I,s:I}", "stream", "events", "bytes_total",
+				     (json_int_t)e->said_bytes, "bytes_kept", (json_int_t)at.size));
+	e->end_at = e->events.lines.len;
+	if (!at.failed)
+		end_event(e);
+	execution_flush(e, t);
 }

@@ -11,6 +11,8 @@ struct kernel_commit {
 	struct kernel *kernel;
 	uint64_t seq;
 	size_t bytes;
+	struct execution *finished; /* whose ends are in it */
+	struct execution *running;  /* of whose events some are in it */
 	int err;
 	char message[256];
 };
@@ -31,15 +33,42 @@ struct store_txn *kernel_txn(struct kernel *k)
 	return k->txn;
 }
 
+static void executions_lose(struct kernel_commit *commit)
+{
+	struct execution *e;
+
+	if (commit->running && !commit->running->lost)
+		commit->running->lost = commit->err;
+	while ((e = commit->finished) != NULL) {
+		commit->finished = e->next;
+		unstored_execution(e, commit->err);
+	}
+}
+
+static void commit_free(struct kernel_commit *commit)
+{
+	struct execution *e;
+
+	while ((e = commit->finished) != NULL) {
+		commit->finished = e->next;
+		execution_unref(e);
+	}
+	execution_unref(commit->running);
+	free(commit);
+}
+
 static void kernel_committed(void *arg)
 {
 	struct kernel_commit *commit = arg;
 	struct kernel *k = commit->kernel;
 
+	if (commit->err < 0)
+		executions_lose(commit);
 	if (commit->err < 0) {
 		core_log("kernel %s: output could not be stored: %s", k->id, commit->message);
 		if (k->sandbox)
-			sandbox_end(k->sandbox, commit->err == -ENOSPC ? "host-disk-full" : "store-failed",
+			sandbox_end(k->sandbox,
+				    commit->err == -ENOSPC ? REASON_DISK_FULL : REASON_STORE_FAILED,
 				    commit->message);
 	} else if (commit->seq > k->safe_seq) {
 		k->safe_seq = commit->seq;
@@ -52,7 +81,7 @@ static void kernel_committed(void *arg)
 	if (k->sandbox)
 		kernel_unpause(k);
 	kernel_unref(k);
-	free(commit);
+	commit_free(commit);
 }
 
 /* On the writer's thread. */
@@ -104,13 +133,43 @@ void kernel_unpause(struct kernel *k)
 	channel_pause(k->channel, wait);
 }
 
+static bool any_lost(const struct kernel *k)
+{
+	const struct execution *e = k->finished;
+
+	while (e && !e->lost)
+		e = e->next;
+	return e || (k->running && k->running->lost);
+}
+
+/* What ended goes into the commit; false: out of memory has eaten events. */
+static bool finished_flush(struct kernel *k, struct store_txn *t, struct kernel_commit *commit)
+{
+	struct execution *e;
+	bool whole = true;
+
+	while ((e = k->finished) != NULL) {
+		k->finished = e->next;
+		e->kernel = NULL;
+		if (e->lost) {
+			/* The sandbox is ending because of it. */
+			unstored_execution(e, e->lost);
+			continue;
+		}
+		whole &= !e->events.lines.failed;
+		execution_flush(e, t);
+		e->next = commit->finished;
+		commit->finished = e;
+	}
+	return whole;
+}
+
 void kernel_flush(void *arg)
 {
 	struct kernel *k = arg;
 	struct store_txn *t = k->txn;
 	struct kernel_commit *commit;
-	struct execution *e;
-	bool failed = false;
+	bool whole;
 
 	if (!t)
 		return;
@@ -119,24 +178,30 @@ void kernel_flush(void *arg)
 		store_txn_drop(t);
 		return;
 	}
-	while ((e = k->finished) != NULL) {
-		k->finished = e->next;
-		failed |= e->events.lines.failed;
-		execution_flush(e, t);
-		e->kernel = NULL;
-		execution_unref(e);
+	commit = calloc(1, sizeof(*commit));
+	/* Nobody could be told whether it is stored, so nothing can go on. */
+	if (!commit)
+		abort();
+	if (any_lost(k)) {
+		/* Outputs whose beginning was not stored. */
+		store_txn_drop(t);
+		t = store_txn_new(k->core->store);
 	}
-	if (k->running && k->running->changed) {
-		failed |= k->running->events.lines.failed;
+	whole = finished_flush(k, t, commit);
+	if (k->running && k->running->changed && !k->running->lost) {
+		whole &= !k->running->events.lines.failed;
 		execution_flush(k->running, t);
+		commit->running = k->running;
+		execution_ref(k->running);
 	}
 	kernel_row_add(k, t);
-	commit = calloc(1, sizeof(*commit));
-	if (!commit || failed) {
+	if (!whole) {
 		/* Events that do not exist must not be acknowledged as stored. */
 		store_txn_drop(t);
-		free(commit);
-		sandbox_end(k->sandbox, "store-failed", "Out of memory on the host.");
+		commit->err = -ENOMEM;
+		executions_lose(commit);
+		commit_free(commit);
+		sandbox_end(k->sandbox, REASON_STORE_FAILED, "Out of memory on the host.");
 		return;
 	}
 	commit->kernel = k;

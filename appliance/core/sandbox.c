@@ -151,6 +151,7 @@ struct sandbox_commit {
 	int err;
 	char message[256];
 	struct sandbox_waiter *waiters; /* told at the commit, whatever became of the sandbox */
+	struct sandbox *ended;          /* what is left of it */
 };
 
 static void running_committed(void *arg)
@@ -165,7 +166,8 @@ static void running_committed(void *arg)
 			  commit->err == -ENOSPC ? "disk_full" : "store",
 			  "The sandbox could not be stored: %s", commit->message);
 		if (sb)
-			sandbox_end(sb, "store-failed", commit->message);
+			sandbox_end(sb, commit->err == -ENOSPC ? REASON_DISK_FULL : REASON_STORE_FAILED,
+				    commit->message);
 	} else {
 		instant(w->done ? INSTANT_FORK_COMMITTED : INSTANT_CREATE_COMMITTED);
 	}
@@ -246,8 +248,18 @@ static void teardown(void *arg)
 		sandbox_vm_gone(sb);
 }
 
+static void ending_committed(struct sandbox *sb, int err, const char *message)
+{
+	(void)message;
+	/* Its end is stored as soon as it can be, and until then told all the same. */
+	if (err < 0)
+		store_known_set(sb->core->store, sb->id, sandbox_end_fields(sb));
+}
+
 void sandbox_end(struct sandbox *sb, const char *reason, const char *message)
 {
+	struct store_txn *t;
+
 	if (!sandbox_state_may(sb->state, SANDBOX_ENDING))
 		return;
 	snprintf(sb->reason, sizeof(sb->reason), "%s", reason);
@@ -255,7 +267,9 @@ void sandbox_end(struct sandbox *sb, const char *reason, const char *message)
 	hub_timer_stop(sb->deadline_timer);
 	sandbox_enter(sb, SANDBOX_ENDING);
 	life_cancel(sb);
-	sandbox_store(sb, NULL, NULL);
+	t = store_txn_new(sb->core->store);
+	sandbox_row_add(sb, t);
+	sandbox_submit(sb, t, ending_committed);
 	/* Later: the caller may stand in a callback of what is taken apart. */
 	hub_post(sb->core->hub, &sb->teardown, teardown, sb);
 }
@@ -266,7 +280,7 @@ static void create_failed(const struct sandbox *sb, struct sandbox_waiter *w)
 
 	if (strcmp(sb->reason, REASON_ASKED) == 0)
 		fault_set(f, ECANCELED, 409, "wrong_state", "The sandbox was deleted while it started.");
-	else if (strcmp(sb->reason, "host-disk-full") == 0)
+	else if (strcmp(sb->reason, REASON_DISK_FULL) == 0)
 		fault_set(f, ENOSPC, 507, "disk_full", "%s", sb->message);
 	else
 		fault_set(f, EIO, 500, "start_failed", "The sandbox did not start (%s). %s", sb->reason,
@@ -278,8 +292,12 @@ static void ended_committed(void *arg)
 	struct sandbox_commit *commit = arg;
 	struct sandbox_waiter *w;
 
-	if (commit->err < 0)
-		core_log("the end of sandbox %s could not be stored: %s", commit->id, commit->message);
+	if (commit->err < 0) {
+		unstored_sandbox(commit->ended);
+	} else {
+		store_known_set(commit->core->store, commit->id, NULL);
+		sandbox_record_free(commit->ended);
+	}
 	instant(INSTANT_END_COMMITTED);
 	while ((w = commit->waiters) != NULL) {
 		commit->waiters = w->next;
@@ -307,7 +325,8 @@ static void sandbox_unlist(struct sandbox *sb)
 	*at = sb->next;
 }
 
-static void sandbox_free(struct sandbox *sb)
+/* Everything but the record. */
+static void sandbox_strip(struct sandbox *sb)
 {
 	struct kernel *k;
 
@@ -321,6 +340,10 @@ static void sandbox_free(struct sandbox *sb)
 	source_unref(sb->source);
 	hub_timer_free(sb->deadline_timer);
 	hub_timer_free(sb->state_timer);
+}
+
+void sandbox_record_free(struct sandbox *sb)
+{
 	json_decref(sb->env);
 	json_decref(sb->metadata);
 	free(sb);
@@ -331,7 +354,6 @@ static void sandbox_finish(void *arg)
 	struct sandbox *sb = arg;
 	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
 	struct store_txn *t = store_txn_new(sb->core->store);
-	struct kernel *k;
 
 	/* Nothing can be told without it, and nothing can go on. */
 	if (!commit)
@@ -348,13 +370,12 @@ static void sandbox_finish(void *arg)
 		sb->create->next = commit->waiters;
 		commit->waiters = sb->create;
 	}
-	sandbox_row_add(sb, t);
-	for (k = sb->kernels; k; k = k->next)
-		store_txn_kernel_gone(t, k->id);
-	store_txn_submit(t, on_ended_commit, commit);
+	commit->ended = sb;
+	sandbox_end_add(sb, t);
 	core_log("sandbox %s ended: %s%s%s", sb->id, sb->reason, sb->message[0] ? ": " : "", sb->message);
 	sandbox_unlist(sb);
-	sandbox_free(sb);
+	sandbox_strip(sb);
+	store_txn_submit(t, on_ended_commit, commit);
 }
 
 /* The clone did not come up: its snapshot is suspect, the sandbox is booted. */
@@ -409,6 +430,7 @@ void sandboxes_release(struct core *c)
 		sb->scratch_path[0] = '\0';
 		/* The engine frees what it knows of the machine; the machine itself goes on. */
 		sb->vm = NULL;
-		sandbox_free(sb);
+		sandbox_strip(sb);
+		sandbox_record_free(sb);
 	}
 }

@@ -12,6 +12,7 @@
 #include "core_inner.h"
 #include "guest.h"
 #include "state.h"
+#include "unstored.h"
 
 struct kernel;
 struct life;
@@ -93,6 +94,7 @@ struct sandbox {
 	struct sandbox_waiter *create; /* waits for it to run */
 	struct sandbox_waiter *gone;   /* deletes */
 	struct hub_item teardown, finish, gone_item;
+	struct unstored_end unstored;
 };
 
 /* NULL when there is no live sandbox of that owner (owner NULL: any). */
@@ -129,6 +131,12 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state);
 void sandboxes_release(struct core *c);
 /* The running state begins: deadline, row, kernels; the waiter hears of it after the commit. */
 void sandbox_run(struct sandbox *sb, json_t *kernels);
+/* The row of one that ended, and what goes with it. */
+void sandbox_end_add(const struct sandbox *sb, struct store_txn *t);
+/* What its row should say, for store_known_set(); a new reference. */
+json_t *sandbox_end_fields(const struct sandbox *sb);
+/* The last of one that ended, once that is stored. */
+void sandbox_record_free(struct sandbox *sb);
 /* What ends: the machine is gone, or there never was one. */
 void sandbox_vm_gone(struct sandbox *sb);
 

@@ -43,6 +43,27 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 	json_decref(row.limits);
 }
 
+void sandbox_end_add(const struct sandbox *sb, struct store_txn *t)
+{
+	sandbox_row_add(sb, t);
+	store_txn_kernels_gone(t, sb->id);
+}
+
+json_t *sandbox_end_fields(const struct sandbox *sb)
+{
+	char ended[TIME_SIZE];
+	json_t *fields =
+		json_pack("{s:s,s:s}", "state", sandbox_state_name(sb->state), "end_reason", sb->reason);
+
+	if (sb->message[0])
+		json_object_set_new(fields, "message", json_string(sb->message));
+	if (sb->ended_ms) {
+		time_format(sb->ended_ms, ended);
+		json_object_set_new(fields, "ended_at", json_string(ended));
+	}
+	return fields;
+}
+
 void sandbox_store(struct sandbox *sb, void (*done)(int err, const char *message, void *arg), void *arg)
 {
 	struct store_txn *t = store_txn_new(sb->core->store);

@@ -52,6 +52,7 @@ struct step {
 };
 
 struct chunk;
+struct known;
 
 struct store_txn {
 	struct store_txn *next;
@@ -81,6 +82,9 @@ struct store {
 	pthread_mutex_t readers_lock;
 	struct db *readers[READERS_KEPT];
 	unsigned reader_count;
+
+	pthread_mutex_t known_lock;
+	struct known *known;
 };
 
 /* writer.c: a list of transactions, to the disk, answered and freed. */

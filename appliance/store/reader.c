@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clip.h"
+#include "known.h"
 
 struct db *reader_take(struct store *s)
 {
@@ -23,6 +24,12 @@ struct db *reader_take(struct store *s)
 	db = malloc(sizeof(*db));
 	if (db && db_open(db, path, false, &f) < 0) {
 		fprintf(stderr, "carreld: %s\n", f.message);
+		free(db);
+		return NULL;
+	}
+	if (db && known_function(s, db) != SQLITE_OK) {
+		fprintf(stderr, "carreld: store: %s\n", sqlite3_errmsg(db->conn));
+		db_close(db);
 		free(db);
 		return NULL;
 	}

@@ -81,6 +81,13 @@ void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id)
 	step_text(t, txn_row(t, sql), kernel_id);
 }
 
+void store_txn_kernels_gone(struct store_txn *t, const char *sandbox_id)
+{
+	static const char sql[] = "DELETE FROM kernels WHERE sandbox_id = ?";
+
+	step_text(t, txn_row(t, sql), sandbox_id);
+}
+
 void store_txn_process(struct store_txn *t, const char *sandbox_id, const char *process_id)
 {
 	static const char sql[] = "INSERT INTO processes (id, sandbox_id) VALUES (?, ?)";

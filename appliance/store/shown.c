@@ -6,18 +6,24 @@
 
 #include "page.h"
 
-#define SANDBOX_COLUMNS                                                                                 \
-	"id, state, engine, template, image, started, created_at, deadline, limits AS \"limits:json\"," \
-	" metadata AS \"metadata:json\", end_reason AS \"end_reason:opt\", message AS \"message:opt\"," \
-	" ended_at AS \"ended_at:opt\", nullif(on_timeout, 'kill') AS \"on_timeout:opt\","              \
-	" CASE WHEN auto_resume THEN 'true' END AS \"auto_resume:json\","                              \
+#define SANDBOX_COLUMNS                                                                                    \
+	"id, known(id, 'state', state) AS state, engine, template, image, started, created_at, deadline, " \
+	"limits AS \"limits:json\","                                                                       \
+	" metadata AS \"metadata:json\", known(id, 'end_reason', end_reason) AS \"end_reason:opt\", "      \
+	"known(id, 'message', message) AS \"message:opt\","                                                \
+	" known(id, 'ended_at', ended_at) AS \"ended_at:opt\", nullif(on_timeout, 'kill') AS "             \
+	"\"on_timeout:opt\","                                                                              \
+	" CASE WHEN auto_resume THEN 'true' END AS \"auto_resume:json\","                                  \
 	" paused_at AS \"paused_at:opt\", seq AS \"seq:skip\""
 enum { SANDBOX_SEQ = 16 };
 
-#define EXECUTION_COLUMNS                                                                                \
-	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, e.status, e.reason AS \"reason:opt\"," \
-	" e.exit_code AS \"exit_code:opt\", e.signal AS \"signal:opt\", e.execution_count,"              \
-	" e.kernel_restarted AS \"kernel_restarted:bool\", e.queued_at, e.started_at, e.ended_at,"       \
+#define EXECUTION_COLUMNS                                                                                  \
+	"e.id AS execution_id, e.sandbox_id, e.kernel_id, e.code, known(e.id, 'status', e.status) AS "     \
+	"status, known(e.id, 'reason', e.reason) AS \"reason:opt\","                                       \
+	" known(e.id, 'exit_code', e.exit_code) AS \"exit_code:opt\", known(e.id, 'signal', e.signal) AS " \
+	"\"signal:opt\", known(e.id, 'execution_count', e.execution_count) AS execution_count,"            \
+	" e.kernel_restarted AS \"kernel_restarted:bool\", e.queued_at, known(e.id, 'started_at', "        \
+	"e.started_at) AS started_at, known(e.id, 'ended_at', e.ended_at) AS ended_at,"                    \
 	" e.seq AS \"seq:skip\""
 enum { EXECUTION_SEQ = 13 };
 
@@ -34,7 +40,7 @@ int store_sandbox_list(struct store *s, const char *owner_id, const char *state,
 {
 	static const char sql[] = "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE seq < ?1"
 				  " AND (?2 IS NULL OR owner_id = ?2)"
-				  " AND instr(',' || ?3 || ',', ',' || state || ',') > 0"
+				  " AND instr(',' || ?3 || ',', ',' || known(id, 'state', state) || ',') > 0"
 				  " AND (?4 IS NULL OR template = ?4) ORDER BY seq DESC";
 	struct query q;
 	int err = page_begin(&q, s, sql, cursor);
@@ -131,7 +137,8 @@ int store_execution_list(struct store *s, const char *owner_id, const char *sand
 
 unsigned store_running_count(struct store *s, const char *owner_id)
 {
-	static const char sql[] = "SELECT count(*) FROM sandboxes WHERE owner_id = ? AND state <> 'ended'";
+	static const char sql[] = "SELECT count(*) FROM sandboxes WHERE owner_id = ? AND state <> 'ended'"
+				  " AND known(id, 'state', state) <> 'ended'";
 	struct query q;
 	unsigned count = 0;
 

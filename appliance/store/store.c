@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "inner.h"
+#include "known.h"
 
 /* Two writers on one state directory would cut each other's logs: the second is refused. */
 static int store_lock(struct store *s, struct fault *f)
@@ -58,6 +59,7 @@ static void store_free(struct store *s)
 		close(s->lock_fd);
 	pthread_mutex_destroy(&s->lock);
 	pthread_mutex_destroy(&s->readers_lock);
+	pthread_mutex_destroy(&s->known_lock);
 	pthread_cond_destroy(&s->wake);
 	free(s);
 }
@@ -74,6 +76,7 @@ int store_open(const char *state_dir, struct store **ret, struct fault *f)
 	s->queue_last = &s->queue;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->readers_lock, NULL);
+	pthread_mutex_init(&s->known_lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
 	snprintf(s->dir, sizeof(s->dir), "%s", state_dir);
 	snprintf(path, sizeof(path), "%s/carrel.db", s->dir);
@@ -102,5 +105,6 @@ void store_close(struct store *s)
 		return;
 	writer_stop(s);
 	readers_close(s);
+	known_free(s);
 	store_free(s);
 }

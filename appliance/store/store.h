@@ -134,6 +134,7 @@ struct store_txn *store_txn_new(struct store *s);
 void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row);     /* insert or replace */
 void store_txn_kernel(struct store_txn *t, const struct kernel_row *row);
 void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id);
+void store_txn_kernels_gone(struct store_txn *t, const char *sandbox_id);
 void store_txn_process(struct store_txn *t, const char *sandbox_id, const char *process_id);
 void store_txn_process_gone(struct store_txn *t, const char *process_id);
 void store_txn_execution(struct store_txn *t, const struct execution_row *row);
@@ -183,6 +184,11 @@ struct output_full {
 int store_output_open(struct store *s, const char *owner_id, const char *execution_id, unsigned n,
 		      struct output_full *ret);
 void output_full_close(struct output_full *o);
+
+/* What rows should say and could not be made to yet, because the disk is full: fields (text and numbers by
+ * column name, taken over) is shown in place of the row's until it is taken back (NULL). Lists and counts
+ * follow. Any thread; gone with the process. 0 or -ENOMEM. */
+int store_known_set(struct store *s, const char *id, json_t *fields);
 
 /* The event log of an execution, to read it from the start or from anywhere:
  * the one that is open now, else the stored one, opened at the log_bytes and

@@ -207,6 +207,7 @@ void xlog_tell_progress(struct xlog *log)
 void xlog_position(struct xlog *log, struct xlog_position *ret)
 {
 	pthread_mutex_lock(&log->lock);
-	*ret = (struct xlog_position){ .size = log->size, .last_seq = log->last_seq, .ended = log->ended };
+	*ret = (struct xlog_position){ .size = log->size, .last_seq = log->last_seq, .ended = log->ended,
+				       .failed = log->failed != 0 };
 	pthread_mutex_unlock(&log->lock);
 }

@@ -67,14 +67,15 @@ int xlog_sync(struct xlog *log);
 struct xlog_position {
 	uint64_t size, last_seq;
 	bool ended;
+	bool failed; /* takes no more */
 };
 void xlog_position(struct xlog *log, struct xlog_position *ret);
 /* Back to an earlier position, because what belongs to the lines was not
  * committed. Readers that had passed it are served from there on, but get no
  * event twice. */
 void xlog_cut(struct xlog *log, const struct xlog_position *to);
-/* The end could not be committed and does not come again: the log takes no more,
- * and readers get err instead of waiting for it. */
+/* The end could not be committed: readers get err instead of waiting for it. It may
+ * be committed after all later, for those who ask then. */
 void xlog_give_up(struct xlog *log, int err);
 /* What was appended is committed: shows the end to readers, who get it only now, so
  * that whoever has read it finds the row final; punches out what head, window and

@@ -40,7 +40,8 @@ struct xlog {
 	uint64_t size, last_seq;
 	bool ended;
 	uint64_t held; /* bytes at the end of size that wait for their commit: the end, not shown before */
-	int failed; /* a sync failed, so what the file holds is not known any more; or it was given up */
+	int failed; /* a sync failed: what the file holds is not known any more */
+	int given_up; /* what readers get in place of an end that could not be committed */
 	/* Lines from hole_start to hole_end are gone; equal offsets: there is no hole. */
 	struct xlog_mark hole_start, hole_end;
 	struct xlog_mark *marks; /* ascending; none inside the hole */

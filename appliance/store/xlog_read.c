@@ -140,8 +140,8 @@ static ssize_t nothing_locked(struct xlog_reader *r)
 
 	if (r->log->ended && !r->log->held)
 		return -ENODATA;
-	if (r->log->failed)
-		return r->log->failed;
+	if (r->log->failed || r->log->given_up)
+		return r->log->failed ? r->log->failed : r->log->given_up;
 	if (r->signalled)
 		eventfd_read(r->event_fd, &drained);
 	r->signalled = false;

@@ -139,8 +139,7 @@ void xlog_committed(struct xlog *log)
 void xlog_give_up(struct xlog *log, int err)
 {
 	pthread_mutex_lock(&log->lock);
-	if (!log->failed)
-		log->failed = err;
+	log->given_up = err;
 	xlog_wake_locked(log);
 	pthread_mutex_unlock(&log->lock);
 }
