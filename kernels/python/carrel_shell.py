@@ -103,7 +103,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def pip(self, line):
         """Run pip: %pip install PACKAGE"""
-        self.system(f"{PIP} {line}")
+        self.system(f"exec {PIP} {line}")
 
     def enable_gui(self, gui=None):
         if gui not in (None, "", "inline", "agg"):
