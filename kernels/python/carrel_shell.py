@@ -103,7 +103,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def pip(self, line):
         """Run pip: %pip install PACKAGE"""
-        self.system(f"exec {PIP} {line}")
+        self.system(f"exec {PIP} {line}", "/bin/sh")
 
     def enable_gui(self, gui=None):
         if gui not in (None, "", "inline", "agg"):
@@ -195,7 +195,7 @@ class ZMQInteractiveShell(InteractiveShell):
 
     # -- what a cell may call
 
-    def system(self, cmd):
+    def system(self, cmd, shell=None):
         """Run a shell command that writes straight to the cell's output."""
         cmd = self.var_expand(cmd, depth=1)
         # Without a terminal Python children would show nothing until they end.
@@ -203,7 +203,7 @@ class ZMQInteractiveShell(InteractiveShell):
         sys.stderr.flush()
         env = dict(os.environ)
         env.setdefault("PYTHONUNBUFFERED", "1")
-        code = subprocess.call(cmd, shell=True, executable=env.get("SHELL") or "/bin/sh", env=env)
+        code = subprocess.call(cmd, shell=True, executable=shell or env.get("SHELL") or "/bin/sh", env=env)
         self.user_ns["_exit_code"] = code
 
     system_piped = system_raw = system
