@@ -28,7 +28,7 @@ struct file_arg {
 struct run {
 	struct command *command;
 	const char *code_arg, *file;
-	const char *engine, *template_name, *sandbox, *images, *language;
+	const char *engine, *template_name, *snapshot, *sandbox, *images, *language;
 	long timeout_s;
 	bool keep;
 	json_t *env;
@@ -79,6 +79,9 @@ static int take_option(struct run *r, int opt, char *value, char **argv)
 	case 't':
 		r->template_name = value;
 		return EXIT_OK;
+	case 'n':
+		r->snapshot = value;
+		return EXIT_OK;
 	case 'l':
 		r->language = value;
 		return EXIT_OK;
@@ -111,7 +114,8 @@ static int take_options(struct run *r, int argc, char **argv)
 		{ "timeout", required_argument, NULL, 'o' },  { "sandbox", required_argument, NULL, 's' },
 		{ "images", required_argument, NULL, 'i' },   { "env", required_argument, NULL, 'v' },
 		{ "language", required_argument, NULL, 'l' }, { "keep", no_argument, NULL, 'k' },
-		{ "json", no_argument, NULL, 'j' },           { 0 }
+		{ "json", no_argument, NULL, 'j' },           { "snapshot", required_argument, NULL, 'n' },
+		{ 0 }
 	};
 	int opt, code = EXIT_OK;
 
@@ -124,9 +128,11 @@ static int take_options(struct run *r, int argc, char **argv)
 	r->file = argc > optind ? argv[optind] : NULL;
 	if (!r->file && !r->code_arg)
 		return misused(r->command, "what code? FILE, - for stdin, or -c CODE");
-	if (r->sandbox && (r->engine || r->template_name))
+	if (r->sandbox && (r->engine || r->template_name || r->snapshot))
 		return misused(r->command,
 			       "a sandbox that is there has its engine and template: leave them out");
+	if (r->snapshot && r->template_name)
+		return misused(r->command, "a snapshot has its template: leave that out");
 	return EXIT_OK;
 }
 
@@ -202,6 +208,8 @@ static int create(struct run *r)
 		json_object_set_new(body, "engine", json_string(r->engine));
 	if (r->template_name)
 		json_object_set_new(body, "template", json_string(r->template_name));
+	if (r->snapshot)
+		json_object_set_new(body, "snapshot", json_string(r->snapshot));
 	r->command->http.interrupt = on_signal_creating;
 	r->command->http.arg = r;
 	got = http_json(&r->command->http, "POST", "/v1/sandboxes", body, &answer, &reply);
@@ -390,6 +398,7 @@ const struct verb verb_run = {
 		"  --language L        the kernel's language       --env N=V      in the code's environment\n"
 		"  --timeout S         stop the code after S seconds (else after an hour)\n"
 		"  --keep              leave the sandbox running   --sandbox ID   use one that is there\n"
+		"  --snapshot ID       start from a snapshot (carrel snapshot ls)\n"
 		"  --json              the events themselves, one JSON object a line\n\n"
 		"The exit code is that of the code: 0, 1 after an exception, that of sys.exit(N), 124\n"
 		"after the time-out, 128 + N after a death by signal N. Ctrl-C interrupts the code; a\n"

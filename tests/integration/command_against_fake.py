@@ -182,7 +182,7 @@ def test_usage(fake, d):
         out, err = carrel(fake, *words, code=2)
         assert "carrel" in err and out == b"", words
     out, err = carrel(fake, "--help")
-    for verb in ("run", "ls", "exec", "shell", "cp", "logs", "kill", "pause", "resume", "fork", "template", "owner", "key",
+    for verb in ("run", "ls", "exec", "shell", "cp", "logs", "kill", "pause", "resume", "fork", "snapshot", "template", "owner", "key",
                  "doctor", "help"):
         assert verb.encode() in out
         said = carrel(fake, verb, "--help")[0]

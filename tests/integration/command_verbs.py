@@ -97,15 +97,26 @@ def test_people(fake, d):
 def test_life(fake, d):
     for verb in ("pause", "resume"):
         out, err = carrel(fake, verb, f"sbx-{fake.made}", code=1)
-        assert (out, err) == (b"", "carrel: This version cannot pause sandboxes yet.\n")
+        assert (out, err) == (b"", "carrel: This sandbox cannot be paused.\n")
         carrel(fake, verb, code=2)
     out, err = carrel(fake, "--json", "pause", f"sbx-{fake.made}", code=1)
-    assert json.loads(err)["code"] == "not_implemented"
+    assert json.loads(err)["code"] == "not_supported"
     out, err = carrel(fake, "fork", "-n", "3", "--timeout", "60", f"sbx-{fake.made}", code=1)
     assert out == b"sbx-fork-0\nsbx-fork-1\n" and err == "carrel: There is no room.\n"
     assert json.loads(fake.asked[-1][2]) == {"count": 3, "timeout_s": 60}
     for words in ([], ["-n", "17", "sbx-1"], ["a", "b"]):
         carrel(fake, "fork", *words, code=2)
+    assert carrel(fake, "snapshot", "create", "--name", "before", f"sbx-{fake.made}")[0] == b"snap-1\n"
+    assert json.loads(fake.asked[-1][2]) == {"name": "before"}
+    assert json.loads(carrel(fake, "snapshot", "create", "--json", f"sbx-{fake.made}")[0])["id"] == "snap-1"
+    assert carrel(fake, "snapshot", "ls")[0].decode().splitlines()[1].split() == [
+        "snap-1", "n\u00e4me", "sbx-1", "python", "20", "MB", "2026-01-01", "00:00:00"]
+    assert carrel(fake, "snapshot", "rm", "snap-1")[0] == b"snap-1\n"
+    out, err = carrel(fake, "snapshot", "rm", "snap-2", code=1)
+    assert (out, err) == (b"", "carrel: There is no such snapshot.\n")
+    for words in ([], ["create"], ["create", "a", "b"], ["ls", "x"], ["rm"], ["keep", "a"]):
+        carrel(fake, "snapshot", *words, code=2)
+    carrel(fake, "run", "--snapshot", "snap-1", "--template", "python", "-c", "1", code=2)
 
 
 def test_shell(fake, d):

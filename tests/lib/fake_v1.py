@@ -107,6 +107,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.refuse(401, "unauthorized", "This key opens nothing.")
         if parts[:2] == ["v1", "executions"]:
             return self.execution(parts, query)
+        if parts[1] == "snapshots":
+            if self.command == "DELETE":
+                return self.answer(204) if parts[2] == "snap-1" else self.refuse(404, "not_found", "There is no such snapshot.")
+            return self.answer(200, {"snapshots": [{"id": "snap-1", "name": "n\u00e4me", "sandbox_id": "sbx-1", "template": "python",
+                                                    "bytes": 20 << 20, "created_at": "2026-01-01T00:00:00.000Z"}], "next": None})
         if parts[1] in ("owners", "keys", "templates"):
             return self.people(parts, json.loads(body or b"{}"))
         if len(parts) == 2:
@@ -123,7 +128,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             rows = EXECUTIONS[::-1][at:at + 2]
             return self.answer(200, {"executions": rows, "next": str(at + 2) if at + 2 < len(EXECUTIONS) else None})
         if parts[3] in ("pause", "resume"):
-            return self.refuse(501, "not_implemented", "This version cannot pause sandboxes yet.")
+            return self.refuse(409, "not_supported", "This sandbox cannot be paused.")
+        if parts[3] == "snapshots":
+            return self.answer(201, {"id": "snap-1", **json.loads(body), "sandbox_id": parts[2]})
         if parts[3] == "fork":
             made = [{"id": f"sbx-fork-{n}"} for n in range(json.loads(body)["count"] - 1)]
             return self.answer(201, {"sandboxes": made + [{"error": {"code": "capacity", "message": "There is no room."}}]})
