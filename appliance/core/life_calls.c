@@ -173,7 +173,8 @@ static int source_open(struct start *start, const char *id, struct fault *f)
 
 	life_snapshot_path(c, id, path);
 	if (!set_base(path, &start->base))
-		return fault_set(f, EUCLEAN, 500, "snapshot_damaged", "The files of this snapshot are missing.");
+		return fault_set(f, EUCLEAN, 500, "snapshot_damaged",
+				 "The files of the snapshot %.40s are missing or damaged.", id);
 	hub_call(c->hub, &start->call, host_run);
 	err = set_open(path, NULL, &start->host, &set, f);
 	template_host_close(&start->host);

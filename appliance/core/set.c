@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/sha.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "disk.h"
 #include "set_inner.h"
 #include "times.h"
 #include "vmm/host/pages.h"
@@ -110,6 +111,24 @@ int set_copy(struct set *s, const struct set *from, struct fault *f)
 
 /* --- seal --- */
 
+bool set_manifest_sum(json_t *manifest, char ret[DISK_HASH_SIZE])
+{
+	unsigned char sum[SHA256_DIGEST_LENGTH];
+	json_t *rest = json_copy(manifest);
+	char *text;
+
+	json_object_del(rest, "sum");
+	text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(rest);
+	if (!text)
+		return false;
+	SHA256((const unsigned char *)text, strlen(text), sum);
+	for (size_t i = 0; i < sizeof(sum); i++)
+		snprintf(ret + 2 * i, 3, "%02x", sum[i]);
+	free(text);
+	return true;
+}
+
 static int sync_file(const struct set *s, int fd, struct fault *f)
 {
 	return fsync(fd) < 0 ? set_fault(f, -errno, "the saved sandbox cannot be synced", s->path) : 0;
@@ -144,7 +163,7 @@ static int disk_facts(struct set *s, const char *disk, json_t **ret, struct faul
 static int set_manifest(struct set *s, const char *disk, json_t *extra, json_t **ret, struct fault *f)
 {
 	struct pages_info pages;
-	char message[256], made_at[TIME_SIZE];
+	char message[256], made_at[TIME_SIZE], sum[DISK_HASH_SIZE];
 	json_t *facts = NULL, *manifest;
 	struct stat state;
 	int err = pages_info(s->pages_fd, &pages, message, sizeof(message));
@@ -169,8 +188,13 @@ static int set_manifest(struct set *s, const char *disk, json_t *extra, json_t *
 			     "inside", s->inside);
 	if (manifest && extra)
 		json_object_update(manifest, extra);
+	if (!manifest || !set_manifest_sum(manifest, sum) ||
+	    json_object_set_new(manifest, "sum", json_string(sum)) < 0) {
+		json_decref(manifest);
+		return fault_no_memory(f);
+	}
 	*ret = manifest;
-	return manifest ? 0 : fault_no_memory(f);
+	return 0;
 }
 
 static int manifest_write(struct set *s, json_t *manifest, struct fault *f)

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "disk.h"
 #include "set_inner.h"
 #include "snapshot.h"
 #include "vmm/host/pages.h"
@@ -88,8 +87,10 @@ static int other(struct fault *f, const char *what, const char *was, const char 
 static int facts_read(struct set *s, json_t *manifest, const struct set_host *host, struct fault *f)
 {
 	json_t *cls = json_object_get(manifest, "class"), *inside = json_object_get(manifest, "inside");
-	char version[16], ours[16];
+	char version[16], ours[16], sum[DISK_HASH_SIZE];
 
+	if (!set_manifest_sum(manifest, sum) || strcmp(sum, text_of(manifest, "sum")) != 0)
+		return damaged(s, f, "its manifest is not what was written.");
 	snprintf(version, sizeof(version), "%d", (int)number_of(manifest, "version"));
 	snprintf(ours, sizeof(ours), "%d", SET_VERSION);
 	if (strcmp(version, ours) != 0)
@@ -207,19 +208,26 @@ int set_equip(struct set *s, const struct set_host *host, struct fault *f)
 	return err ? err : open_image(s, host, f);
 }
 
+static int file_open(struct set *s, const char *name, int *ret, struct fault *f)
+{
+	int err = set_file(s, name, O_RDONLY, ret, f);
+
+	return err == -ENOENT ? damaged(s, f, "a file is missing.") : err;
+}
+
 static int set_check(struct set *s, const char *disk, const struct set_host *host, json_t *manifest,
 		     struct fault *f)
 {
 	int err = facts_read(s, manifest, host, f);
 
 	if (!err)
-		err = set_file(s, "state", O_RDONLY, &s->state_fd, f);
+		err = file_open(s, "state", &s->state_fd, f);
 	if (!err)
-		err = set_file(s, "pages", O_RDONLY, &s->pages_fd, f);
+		err = file_open(s, "pages", &s->pages_fd, f);
 	if (!err)
 		err = check_pages(s, manifest, f);
 	if (!err && !disk)
-		err = set_file(s, "scratch.ext4", O_RDONLY, &s->scratch_fd, f);
+		err = file_open(s, "scratch.ext4", &s->scratch_fd, f);
 	if (!err && disk) {
 		s->scratch_fd = open(disk, O_RDWR | O_CLOEXEC);
 		err = s->scratch_fd < 0 ? set_fault(f, -errno, "its disk cannot be opened", disk) : 0;
