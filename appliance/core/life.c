@@ -22,6 +22,7 @@ static const unsigned limits_s[LIFE_STEPS] = {
 	[LIFE_COPY] = 300,
 	[LIFE_OPEN] = 300,     /* every byte is read */
 	[LIFE_START] = 90,     /* past the engine's own limit */
+	[LIFE_FOUND] = 150,
 	[LIFE_CONTINUE] = 150,
 	[LIFE_LINK] = 60,
 	[LIFE_IDENTITY] = 120, /* past the agent's own limit */
@@ -62,6 +63,7 @@ static void on_limit(void *arg)
 		break;
 	case LIFE_HALT:
 	case LIFE_SAVE:
+	case LIFE_FOUND:
 	case LIFE_CONTINUE:
 		sandbox_end(sb, "crashed(engine)", "The engine did not stop or continue the machine in time.");
 		break;

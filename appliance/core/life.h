@@ -47,6 +47,7 @@ enum life_step {
 	LIFE_COPY,
 	LIFE_OPEN,
 	LIFE_START,
+	LIFE_FOUND, /* after a restart: whether the machine of a paused one has run is looked at */
 	LIFE_CONTINUE,
 	LIFE_LINK,
 	LIFE_IDENTITY,

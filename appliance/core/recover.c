@@ -269,7 +269,6 @@ static bool has_machine(const struct sandbox *sb)
 	return access(path, F_OK) == 0;
 }
 
-/* A machine beside the files: it ran already, or was not stopped yet. Either way it is the sandbox. */
 static void paused_recover(struct sandbox *sb)
 {
 	char path[SET_PATH_MAX];

@@ -177,24 +177,52 @@ static void continued(struct sandbox *sb, int err, const char *message)
 	guest_begin(sb, sb->agent_path);
 }
 
+/* --- start --- */
+
+/* A machine beside the files of a paused one: it was not stopped yet, or had just been started. While its disk is
+ * as it was it is of no use, and goes; else it has run, and is the sandbox. */
+static void found_begin(struct sandbox *sb)
+{
+	life_step(sb, LIFE_FOUND);
+	if (engine_ops_of(sb->core->engine)->pause(sb->vm) < 0)
+		resume_continue(sb);
+}
+
+static void found_halted(struct sandbox *sb)
+{
+	char path[SET_PATH_MAX];
+
+	life_set_path(sb, path);
+	if (!set_intact(path, sb->scratch_path)) {
+		resume_continue(sb);
+		return;
+	}
+	life_step(sb, LIFE_GIVE_UP);
+	engine_ops_of(sb->core->engine)->stop(sb->vm, REASON_HOST_RESTART);
+}
+
 void life_vm_done(struct sandbox *sb, int err, const char *message)
 {
 	enum life_step step = sb->life->step;
 
 	if (step == LIFE_HALT || step == LIFE_SAVE)
 		pause_vm_done(sb, err, message);
+	else if (step == LIFE_FOUND)
+		found_halted(sb);
 	else if (step == LIFE_CONTINUE)
 		continued(sb, err, message);
 	else if (err < 0 && err != -ECANCELED)
 		core_log("sandbox %s: %s", sb->id, message ? message : "the engine reported a failure");
 }
 
-/* --- start --- */
-
 bool life_vm_started(struct sandbox *sb)
 {
 	if (sb->life->step != LIFE_START)
 		return false;
+	if (sb->adopted && sb->state == SANDBOX_PAUSED) {
+		found_begin(sb);
+		return true;
+	}
 	if (sb->adopted) {
 		/* As it was when carreld ended: running, halted or saved. */
 		resume_continue(sb);
