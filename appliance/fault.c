@@ -38,6 +38,14 @@ int fault_no_memory(struct fault *f)
 	return fault_set(f, 12 /* ENOMEM */, 503, "out_of_memory", "Carrel is out of memory; try again later.");
 }
 
+int fault_restarting(struct fault *f, const char *message)
+{
+	int err = fault_set(f, 11 /* EAGAIN */, 503, "restarting", "%s", message);
+
+	f->retry_after_s = 1;
+	return err;
+}
+
 int fault_wrap(struct fault *f, int err, const char *context)
 {
 	char whole[sizeof(f->message)];

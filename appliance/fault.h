@@ -25,6 +25,8 @@ int fault_field(struct fault *f, const char *code, const char *field, const char
 	__attribute__((format(printf, 4, 5)));
 /* 503 out_of_memory; returns -ENOMEM. */
 int fault_no_memory(struct fault *f);
+/* 503 restarting, with a Retry-After: a part of Carrel is away for a moment. Returns -EAGAIN. */
+int fault_restarting(struct fault *f, const char *message);
 /* "context: " in front of the message while unwinding; returns err unchanged. */
 int fault_wrap(struct fault *f, int err, const char *context);
 

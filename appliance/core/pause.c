@@ -162,7 +162,9 @@ static void save_failed(struct sandbox *sb, int err, const char *message)
 {
 	struct fault f;
 
-	if (err == -ENOSPC)
+	if (err == -ENOTCONN)
+		fault_restarting(&f, message);
+	else if (err == -ENOSPC)
 		fault_set(&f, ENOSPC, 507, "disk_full",
 			  "The host's disk is full: the sandbox goes on running as it was. %.150s", message);
 	else

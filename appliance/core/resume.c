@@ -304,7 +304,9 @@ static void open_done(struct sandbox *sb, struct life_job *job)
 	instant(INSTANT_RESUME_OPENED);
 	life_step(sb, LIFE_START);
 	err = sandbox_machine_resume(sb, &sb->life->set, sb->life->set.scratch_fd);
-	if (err < 0)
+	if (err == -ENOTCONN)
+		life_fail(sb, fault_restarting(&f, "carrel-spawn is being started again; try again in a moment."), &f);
+	else if (err < 0)
 		life_fail(sb, fault_set(&f, -err, 500, "engine", "The machine could not be started: %s.",
 					strerror(-err)),
 			  &f);

@@ -280,6 +280,8 @@ static void create_failed(const struct sandbox *sb, struct sandbox_waiter *w)
 
 	if (strcmp(sb->reason, REASON_ASKED) == 0)
 		fault_set(f, ECANCELED, 409, "wrong_state", "The sandbox was deleted while it started.");
+	else if (strcmp(sb->reason, REASON_HOST_RESTART) == 0)
+		fault_restarting(f, sb->message);
 	else if (strcmp(sb->reason, REASON_DISK_FULL) == 0)
 		fault_set(f, ENOSPC, 507, "disk_full", "%s", sb->message);
 	else

@@ -207,17 +207,27 @@ int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratc
 	return err;
 }
 
-static void copy_launch(struct sandbox *sb, int scratch_fd)
+static void start_failed(struct sandbox *sb, int err)
 {
 	char message[128];
+
+	if (err == -ENOTCONN) {
+		sandbox_end(sb, REASON_HOST_RESTART, "carrel-spawn is being started again; try again in a moment.");
+		return;
+	}
+	snprintf(message, sizeof(message), "The machine could not be started: %s.", strerror(-err));
+	sandbox_end(sb, "start-failed", message);
+}
+
+static void copy_launch(struct sandbox *sb, int scratch_fd)
+{
 	int err;
 
 	sb->started = sb->source->started;
 	sb->base = sb->source->set.base;
 	err = sandbox_machine_resume(sb, &sb->source->set, scratch_fd);
 	if (err < 0) {
-		snprintf(message, sizeof(message), "The machine could not be started: %s.", strerror(-err));
-		sandbox_end(sb, "start-failed", message);
+		start_failed(sb, err);
 	} else {
 		sandbox_set_deadline(sb, sb->deadline_ms);
 	}
@@ -242,7 +252,6 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 		.cpu_milli = (unsigned)(sb->cpus * 1000),
 		.deadline_boottime_ns = sandbox_keeper_deadline(sb),
 	};
-	char message[128];
 	int err;
 
 	sb->started = t ? "clone" : "boot";
@@ -255,8 +264,7 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 	err = ops->start(sb->core->engine, &config, &vm_ops, sb, &sb->vm);
 	if (err < 0) {
 		sb->vm = NULL;
-		snprintf(message, sizeof(message), "The machine could not be started: %s.", strerror(-err));
-		sandbox_end(sb, "start-failed", message);
+		start_failed(sb, err);
 	}
 }
 

@@ -317,6 +317,8 @@ def op_snapshot(b, name, victim, paused=False):
 
 
 def op_create(b, name, victim):
+    while not patient(b.a.json, "GET", "/healthz")["ready"]:
+        time.sleep(0.1)
     got, hit = b.strike(name, victim, lambda: b.a.create(timeout_s=600),
                         lambda: [n for n in os.listdir(os.path.join(b.a.state, "run")) if n.startswith("sbx-")])
     told = got["id"] if isinstance(got, dict) else None
@@ -353,6 +355,8 @@ def op_execute(b, name, victim):
 def op_end(b, name, victim):
     s = b.begin()
     b.strike(name, victim, lambda: b.a.kill(s), lambda: [s])
+    # Cut off before it was recorded, it is asked for again.
+    patient(b.a.kill, s)
     limit = time.monotonic() + SETTLE_S
     while b.row(s)["state"] != "ended":
         assert time.monotonic() < limit, b.row(s)
@@ -376,6 +380,9 @@ def points():
         for variant in variants:
             for name in names:
                 for victim in VICTIMS:
+                    # A clone that dies before it counts as one is booted instead: a minute of its own.
+                    if name in ("create.started", "create.identified") and victim in ("machine", "keeper"):
+                        continue
                     label = " ".join([op, name, victim, *variant])
                     made.append((label, function, name, victim, variant))
     return made

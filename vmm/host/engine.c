@@ -1,6 +1,7 @@
 #include "engine_inner.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +16,49 @@ static struct vm *vm_find(struct engine *e, const char *id)
 	return vm;
 }
 
+static void forget_send(struct engine *e, const char *id)
+{
+	struct spawn_request request = { .verb = SPAWN_FORGET };
+
+	snprintf(request.id, sizeof(request.id), "%s", id);
+	/* What cannot be sent is sent by link_connected(). */
+	(void)spawn_link_send(e->link, &request, NULL, 0);
+}
+
+void engine_forget(struct engine *e, const char *id)
+{
+	struct forgotten *f = calloc(1, sizeof(*f));
+
+	/* Without memory it is asked for once. */
+	if (f) {
+		snprintf(f->id, sizeof(f->id), "%s", id);
+		f->next = e->forgotten;
+		e->forgotten = f;
+	}
+	forget_send(e, id);
+}
+
+static void forget_answered(struct engine *e, const char *id)
+{
+	struct forgotten **at = &e->forgotten, *f;
+
+	while (*at && strcmp((*at)->id, id) != 0)
+		at = &(*at)->next;
+	f = *at;
+	if (f)
+		*at = f->next;
+	free(f);
+}
+
 /* Of a machine that nobody here knows: it belongs to another engine's
  * connection, or nobody has adopted it yet. */
 static void link_reply(const struct spawn_reply *reply, void *arg)
 {
 	struct vm *vm = vm_find(arg, reply->id);
 
-	if (vm)
+	if (reply->verb == SPAWN_FORGET)
+		forget_answered(arg, reply->id);
+	else if (vm)
 		vm_reply(vm, reply);
 }
 
@@ -31,6 +68,8 @@ static void link_connected(void *arg)
 {
 	struct engine *e = arg;
 
+	for (struct forgotten *f = e->forgotten; f; f = f->next)
+		forget_send(e, f->id);
 	for (struct vm *vm = e->vms; vm; vm = vm->next)
 		vm_link_connected(vm);
 }
@@ -64,6 +103,8 @@ void engine_free(struct engine *e)
 	while (e->vms)
 		e->ops->free(e->vms);
 	spawn_link_free(e->link);
+	while (e->forgotten)
+		forget_answered(e, e->forgotten->id);
 	free(e);
 }
 

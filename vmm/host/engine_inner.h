@@ -61,14 +61,23 @@ struct vm {
 	char agent_path[VM_PATH_MAX], qmp_path[VM_PATH_MAX];
 };
 
+/* An ended machine whose runtime directory carrel-spawn is asked to remove, until it answers. */
+struct forgotten {
+	struct forgotten *next;
+	char id[SPAWN_ID_MAX];
+};
+
 struct engine {
 	uv_loop_t *loop;
 	const struct engine_ops *ops;
 	const char *run_dir;
 	struct spawn_link *link;
 	struct vm *vms;
+	struct forgotten *forgotten;
 };
 
+/* engine.c: has it forgotten now, or when carrel-spawn is back. */
+void engine_forget(struct engine *e, const char *id);
 /* qemu.c */
 extern const struct engine_ops engine_tcg, engine_kvm;
 void vm_reply(struct vm *vm, const struct spawn_reply *reply);

@@ -210,7 +210,7 @@ static void qemu_free(struct vm *vm)
 	if (!vm)
 		return;
 	if (vm->state == VM_ENDED)
-		vm_send(vm, SPAWN_FORGET);
+		engine_forget(vm->engine, vm->id);
 	vm_drop(vm);
 }
 
