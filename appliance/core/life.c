@@ -313,15 +313,20 @@ void life_deadline(struct sandbox *sb)
 	life_next(sb);
 }
 
-static void automatic_end(struct sandbox *sb, int err, const struct fault *f)
+/* False: it is tried again. */
+static bool automatic_end(struct sandbox *sb, int err, const struct fault *f)
 {
 	char message[SPAWN_MESSAGE_MAX];
 
 	sb->life->automatic_asked = false;
 	if (err == 0)
-		return;
+		return true;
+	/* A part that is away, or a full disk: there is a while before its keeper ends it. */
+	if (f->status >= 500 && unix_ms() < sb->deadline_ms + LIFE_GRACE_MS / 2)
+		return false;
 	snprintf(message, sizeof(message), "It was to be paused and could not be: %.200s", f->message);
 	sandbox_end(sb, REASON_DEADLINE, message);
+	return true;
 }
 
 void life_end(struct sandbox *sb, int err)
@@ -329,6 +334,7 @@ void life_end(struct sandbox *sb, int err)
 	struct life *l = sb->life;
 	struct life_op *op = l->op;
 	struct fault f = l->fault;
+	bool again = false;
 
 	life_step(sb, LIFE_IDLE);
 	set_close(&l->set);
@@ -343,12 +349,14 @@ void life_end(struct sandbox *sb, int err)
 	if (op && !op->automatic && err == 0 && (op->verb == LIFE_PAUSE || op->verb == LIFE_RESUME))
 		op->result = sandbox_json(sb);
 	if (op && op->automatic)
-		automatic_end(sb, err, &f);
+		again = !automatic_end(sb, err, &f);
 	else if (op)
 		op_end(op, err, &f);
 	/* The keeper's deadline again, and one that passed meanwhile. */
 	if (sb->state == SANDBOX_RUNNING)
 		sandbox_set_deadline(sb, sb->deadline_ms);
+	if (again)
+		hub_timer_set(sb->deadline_timer, LIFE_AGAIN_MS);
 	if (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_PAUSED)
 		life_next(sb);
 }

@@ -23,6 +23,7 @@ enum {
 	/* From the deadline to the keeper's own: room for the pause that was asked for. Saving
 	 * 4 GiB takes a minute on a slow disk. */
 	LIFE_GRACE_MS = 180 * 1000,
+	LIFE_AGAIN_MS = 1000, /* a pause at the deadline that failed for the moment */
 	/* While an operation is under way: the sum of what its steps may take. */
 	LIFE_KEEPER_MS = 900 * 1000,
 	LIFE_COPIES_MAX = 16, /* reference v1 */

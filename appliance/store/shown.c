@@ -138,7 +138,7 @@ int store_execution_list(struct store *s, const char *owner_id, const char *sand
 unsigned store_running_count(struct store *s, const char *owner_id)
 {
 	static const char sql[] = "SELECT count(*) FROM sandboxes WHERE owner_id = ? AND state <> 'ended'"
-				  " AND known(id, 'state', state) <> 'ended'";
+				  " AND known(id, 'state', state) NOT IN ('ended', 'paused')";
 	struct query q;
 	unsigned count = 0;
 

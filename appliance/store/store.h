@@ -232,7 +232,7 @@ int store_owner_get(struct store *s, const char *id, json_t **ret);
 int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t **ret);
 /* Sandboxes the owner may have; fallback where its row names no number. */
 int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret);
-/* Sandboxes of the owner that have not ended. */
+/* Sandboxes of the owner that have not ended and are not paused: what the quota counts. */
 unsigned store_running_count(struct store *s, const char *owner_id);
 
 /* --- figures, since the start of this process --- */

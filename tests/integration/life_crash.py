@@ -233,11 +233,6 @@ def op_pause(b, name, victim, busy=False, automatic=False, auto=False):
     if victim in ("machine", "keeper") and hit and row["state"] == "ended":
         assert name not in late[1:], "what was saved whole is not lost with its machine: " + str(row)
         return ended_by_kill(b, s, victim)
-    if automatic and row["state"] == "running":
-        # Its deadline was before the restart: it is paused by the next look.
-        limit = time.monotonic() + SETTLE_S
-        patient(b.a.json, "POST", f"/v1/sandboxes/{s}/timeout", {"timeout_s": 600})
-        assert time.monotonic() < limit
     b.whole(s)
     if busy:
         cell.join()
