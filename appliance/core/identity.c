@@ -121,16 +121,16 @@ static json_t *identity_body(const struct identity_spec *spec)
 	return body;
 }
 
-int identity_send(struct guest *g, const struct identity_spec *spec, identity_done done, void *arg,
-		  struct identity **ret)
+/* Steals body, which NULL says there was no memory for. */
+static int identity_call(struct identity with, const char *path, json_t *body, unsigned timeout_ms,
+			 guest_cb answered, struct identity **ret)
 {
 	struct identity *id = calloc(1, sizeof(*id));
-	json_t *body = identity_body(spec);
 	int err = -ENOMEM;
 
 	if (id && body) {
-		*id = (struct identity){ .guest = g, .done = done, .arg = arg };
-		err = guest_call(g, "PUT", "/identity", body, IDENTITY_CALL_MS, on_identity, id);
+		*id = with;
+		err = guest_call(id->guest, "PUT", path, body, timeout_ms, answered, id);
 	}
 	json_decref(body);
 	if (err < 0) {
@@ -140,6 +140,14 @@ int identity_send(struct guest *g, const struct identity_spec *spec, identity_do
 	id->calling = true;
 	*ret = id;
 	return 0;
+}
+
+int identity_send(struct guest *g, const struct identity_spec *spec, identity_done done, void *arg,
+		  struct identity **ret)
+{
+	struct identity with = { .guest = g, .done = done, .arg = arg };
+
+	return identity_call(with, "/identity", identity_body(spec), IDENTITY_CALL_MS, on_identity, ret);
 }
 
 static void on_time(int err, int status, json_t *reply, void *arg)
@@ -162,22 +170,10 @@ static void on_time(int err, int status, json_t *reply, void *arg)
 
 int identity_send_time(struct guest *g, identity_done done, void *arg, struct identity **ret)
 {
-	struct identity *id = calloc(1, sizeof(*id));
-	json_t *body = json_pack("{s:I}", "unix_ns", (json_int_t)unix_ns());
-	int err = -ENOMEM;
+	struct identity with = { .guest = g, .done = done, .arg = arg, .sent_ns = unix_ns() };
+	json_t *body = json_pack("{s:I}", "unix_ns", (json_int_t)with.sent_ns);
 
-	if (id && body) {
-		*id = (struct identity){ .guest = g, .done = done, .arg = arg, .sent_ns = unix_ns() };
-		err = guest_call(g, "PUT", "/clock", body, GUEST_CALL_MS, on_time, id);
-	}
-	json_decref(body);
-	if (err < 0) {
-		free(id);
-		return err;
-	}
-	id->calling = true;
-	*ret = id;
-	return 0;
+	return identity_call(with, "/clock", body, GUEST_CALL_MS, on_time, ret);
 }
 
 void identity_free(struct identity *id)
