@@ -10,27 +10,12 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, Refused, end, text  # noqa: E402
+from appliance import Appliance, Refused, end, refused, run, text  # noqa: E402
 
 COPIES = 3
 WHO = ("import os, random, uuid, time\n"
        "print(os.uname().nodename, open('/proc/sys/kernel/random/boot_id').read().strip(), open('/etc/machine-id').read().strip(),\n"
        "      random.random(), uuid.uuid4(), os.urandom(8).hex(), abs(time.time() - {now}) < 5)")
-
-
-def refused(status, code, call, *args, **kw):
-    try:
-        got = call(*args, **kw)
-    except Refused as e:
-        assert (e.status, e.error.get("code")) == (status, code), (e, status, code)
-        return e
-    raise AssertionError(f"{args} was not refused: {got}")
-
-
-def run(a, s, code, **spec):
-    events = a.execute(s, code, **spec)
-    assert end(events)["status"] == "ok", events
-    return text(events)
 
 
 def fork(a, s, **body):

@@ -14,7 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, Refused, end, machine_pid, text  # noqa: E402
+from appliance import Appliance, Refused, end, machine_pid, refused, run, text  # noqa: E402
 
 CYCLES = 5
 
@@ -40,21 +40,6 @@ def wait_state(a, s, want, seconds=60):
     while state(a, s) != want:
         assert time.monotonic() < deadline, (s, state(a, s), want)
         time.sleep(0.1)
-
-
-def refused(status, code, call, *args, **kw):
-    try:
-        got = call(*args, **kw)
-    except Refused as e:
-        assert (e.status, e.error.get("code")) == (status, code), (e, status, code)
-        return e
-    raise AssertionError(f"{args} was not refused: {got}")
-
-
-def run(a, s, code, **spec):
-    events = a.execute(s, code, **spec)
-    assert end(events)["status"] == "ok", events
-    return text(events)
 
 
 def together(*calls):

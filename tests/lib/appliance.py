@@ -186,3 +186,18 @@ def text(events, kind="stdout"):
 def end(events):
     assert events and events[-1]["type"] == "end", f"no end event: {events[-3:]}"
     return events[-1]
+
+
+def refused(status, code, call, *args, **kw):
+    try:
+        got = call(*args, **kw)
+    except Refused as e:
+        assert (e.status, e.error.get("code")) == (status, code), (e, status, code)
+        return e
+    raise AssertionError(f"{args} was not refused: {got}")
+
+
+def run(a, s, code, **spec):
+    events = a.execute(s, code, **spec)
+    assert end(events)["status"] == "ok", events
+    return text(events)
