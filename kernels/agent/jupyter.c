@@ -107,7 +107,7 @@ static void free_now(struct jupyter *j)
 	free(j);
 }
 
-static bool may_read(struct jupyter_socket *s)
+bool jupyter_may_read(const struct jupyter_socket *s)
 {
 	return s->ch == WIRE_CONTROL || !s->j->ops->full(s->j, s->j->arg);
 }
@@ -132,7 +132,7 @@ static void socket_turn(struct jupyter_socket *s)
 	unsigned budget = JUPYTER_TURN_MAX;
 
 	s->look = false;
-	while (budget && !s->j->closed && may_read(s) && receive(s))
+	while (budget && !s->j->closed && jupyter_may_read(s) && receive(s))
 		budget--;
 	/* The socket may hold more than it was read this time. */
 	s->look |= budget == 0;
@@ -170,8 +170,10 @@ void jupyter_kick(struct jupyter *j)
 {
 	int ch;
 
-	for (ch = 0; ch < WIRE_CHANNELS; ch++)
+	for (ch = 0; ch < WIRE_CHANNELS; ch++) {
+		jupyter_socket_listen(&j->socket[ch]);
 		j->socket[ch].look = true;
+	}
 	jupyter_turn(j);
 }
 
@@ -247,6 +249,9 @@ int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_mess
 	if (ch == WIRE_IOPUB || m->n < WIRE_SIGNED)
 		return -EINVAL;
 	err = send_part(s->zmq, delimiter, sizeof(delimiter) - 1, ZMQ_SNDMORE);
+	/* Trying may have swallowed the edge that announced a message. */
+	s->look = true;
+	uv_idle_start(j->again, turn_again);
 	if (err == -EAGAIN)
 		s->blocked = true;
 	if (err)
@@ -255,9 +260,6 @@ int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_mess
 	err = send_part(s->zmq, hex, sizeof(hex), ZMQ_SNDMORE);
 	for (i = 0; i < m->n && !err; i++)
 		err = send_part(s->zmq, m->part[i].bytes, m->part[i].len, i + 1 < m->n ? ZMQ_SNDMORE : 0);
-	/* So may sending. */
-	s->look = true;
-	uv_idle_start(j->again, turn_again);
 	return err;
 }
 

@@ -21,6 +21,7 @@ struct jupyter_socket {
 	bool connected; /* the other end lives, as far as the monitor said */
 	bool blocked;   /* a send was refused */
 	bool look;      /* it may hold a message */
+	bool deaf;      /* poll is stopped: what came cannot be taken yet */
 };
 
 struct jupyter {
@@ -40,6 +41,10 @@ int jupyter_socket_open(struct jupyter *j, enum wire_channel ch, const char *add
 void jupyter_socket_close(struct jupyter_socket *s);
 /* Reads the sockets that are to be looked at. */
 void jupyter_turn(struct jupyter *j);
+/* False: nothing is to be taken from it before jupyter_kick(). */
+bool jupyter_may_read(const struct jupyter_socket *s);
+/* Listens again where it was deaf. */
+void jupyter_socket_listen(struct jupyter_socket *s);
 /* Takes what the monitor has to say. True when the other end went away. */
 bool jupyter_socket_look(struct jupyter_socket *s);
 

@@ -30,11 +30,23 @@ static void socket_event(uv_poll_t *poll, int status, int events)
 	struct jupyter_socket *s = poll->data;
 
 	(void)status, (void)events;
+	if (!jupyter_may_read(s)) {
+		/* It would go on telling; jupyter_kick() listens again. */
+		uv_poll_stop(poll);
+		s->deaf = true;
+	}
 	/* libzmq's thread told of a burst's first message: let it bring the others. */
 	sched_yield();
 	/* A reply's output was sent before it. */
 	s->j->socket[WIRE_IOPUB].look = s->look = true;
 	jupyter_turn(s->j);
+}
+
+void jupyter_socket_listen(struct jupyter_socket *s)
+{
+	if (s->deaf && s->poll)
+		uv_poll_start(s->poll, UV_READABLE, socket_event);
+	s->deaf = false;
 }
 
 bool jupyter_socket_look(struct jupyter_socket *s)

@@ -150,6 +150,7 @@ static void serve(struct control *ctl, struct request *r)
 		answer(ctl, r, "kernel_info_reply", ctl->kernel_info);
 	} else if (!strcmp(r->type, "interrupt_request")) {
 		core_interrupt(c);
+		ctl->nudges = CORE_NUDGES;
 		answer(ctl, r, "interrupt_reply", "{\"status\":\"ok\"}");
 	} else {
 		serve_shutdown(ctl, r);
@@ -228,6 +229,14 @@ static void leave_without_main(struct control *ctl)
 	_exit(0);
 }
 
+/* Milliseconds until the thread has to act without being asked. */
+static int wait_ms(const struct control *ctl, bool last)
+{
+	if (last)
+		return CORE_STOP_MS;
+	return ctl->nudges ? CORE_NUDGE_MS << (CORE_NUDGES - ctl->nudges) : -1;
+}
+
 static void *control_main(void *arg)
 {
 	struct control *ctl = arg;
@@ -241,9 +250,11 @@ static void *control_main(void *arg)
 
 	while (!is_stopping(ctl)) {
 		last = atomic_load(&ctl->core->stop);
-		n = zmq_poll(items, 2, last ? CORE_STOP_MS : -1);
+		n = zmq_poll(items, 2, wait_ms(ctl, last));
 		if (n == 0 && last)
 			leave_without_main(ctl);
+		if (n == 0)
+			ctl->nudges = core_nudge(ctl->core) ? ctl->nudges - 1 : 0;
 		if (n > 0 && items[1].revents && read(ctl->wake_fd, &count, sizeof(count)) < 0)
 			log_line("control: cannot read the wake-up: %s", strerror(errno));
 		send_out(ctl);

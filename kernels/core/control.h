@@ -21,6 +21,7 @@ struct control {
 	pthread_t thread;
 	bool started;
 	bool stopping;
+	unsigned nudges; /* what is left of CORE_NUDGES; the thread's own */
 	int wake_fd;
 	pthread_mutex_t lock;
 	/* Requests for the main thread, and answers and keys from it. */

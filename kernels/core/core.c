@@ -158,6 +158,60 @@ void core_finish(struct core *c)
 	wire_signer_free(&c->signer);
 }
 
+/* ---- interrupts ---- */
+
+void core_interruptible(struct core *c, bool on)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&c->lock);
+	c->interruptible = on;
+	pthread_mutex_unlock(&c->lock);
+	/* Forget an interrupt that nobody waited for. */
+	if (on && read(c->interrupt_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_line("cannot read the interrupt's descriptor: %s", strerror(errno));
+}
+
+void core_interrupt(struct core *c)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->interruptible) {
+		if (write(c->interrupt_fd, &one, sizeof(one)) < 0)
+			log_line("cannot wake a waiting input: %s", strerror(errno));
+		/* Children that the code waits for are in the same group. */
+		kill(getpgrp() == getpid() ? 0 : getpid(), SIGINT);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* SIGURG: what it does by default, in the user's code and its children, is nothing. */
+static void nudged(int sig)
+{
+	(void)sig;
+}
+
+static void nudge_prepare(struct core *c)
+{
+	struct sigaction act = { .sa_handler = nudged }; /* no SA_RESTART: that is the point */
+
+	c->main = pthread_self();
+	sigaction(SIGURG, &act, NULL);
+}
+
+bool core_nudge(struct core *c)
+{
+	bool running;
+
+	pthread_mutex_lock(&c->lock);
+	running = c->interruptible;
+	if (running)
+		pthread_kill(c->main, SIGURG);
+	pthread_mutex_unlock(&c->lock);
+	return running;
+}
+
 /* ---- requests ---- */
 
 static void pending_append(struct core *c, struct request *r)
@@ -233,6 +287,7 @@ void core_run(struct core *c)
 {
 	struct request *r;
 
+	nudge_prepare(c);
 	while (!atomic_load(&c->stop)) {
 		r = next_request(c);
 		if (!r) {
@@ -293,32 +348,4 @@ int core_publish(struct core *c, const char *type, json_t *content, json_t *meta
 	free(meta);
 	free(text);
 	return quiet ? 0 : -ENOMEM;
-}
-
-/* ---- interrupts ---- */
-
-void core_interruptible(struct core *c, bool on)
-{
-	uint64_t count;
-
-	pthread_mutex_lock(&c->lock);
-	c->interruptible = on;
-	pthread_mutex_unlock(&c->lock);
-	/* Forget an interrupt that nobody waited for. */
-	if (on && read(c->interrupt_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_line("cannot read the interrupt's descriptor: %s", strerror(errno));
-}
-
-void core_interrupt(struct core *c)
-{
-	uint64_t one = 1;
-
-	pthread_mutex_lock(&c->lock);
-	if (c->interruptible) {
-		if (write(c->interrupt_fd, &one, sizeof(one)) < 0)
-			log_line("cannot wake a waiting input: %s", strerror(errno));
-		/* Children that the code waits for are in the same group. */
-		kill(getpgrp() == getpid() ? 0 : getpid(), SIGINT);
-	}
-	pthread_mutex_unlock(&c->lock);
 }

@@ -32,6 +32,10 @@ enum {
 	CORE_ABORT_GATHER_MS = 2,
 	/* Milliseconds output may still need to leave at the end of the process. */
 	CORE_STOP_MS = 1000,
+	/* After an interrupt the main thread is woken that often more, first after
+	 * CORE_NUDGE_MS, each time after twice as long: 1.3 s in all. */
+	CORE_NUDGES = 7,
+	CORE_NUDGE_MS = 10,
 };
 
 struct core {
@@ -57,6 +61,7 @@ struct core {
 	 * that no signal is sent after it turned false. */
 	pthread_mutex_t lock;
 	bool interruptible;
+	pthread_t main; /* the thread of core_run() */
 	int interrupt_fd; /* readable once an interrupt came while waiting for input */
 };
 
@@ -88,6 +93,10 @@ int core_input_ask(struct core *c, const char *prompt, size_t len, bool password
 int core_input_wait(struct core *c, json_t **ret_value);
 /* Raise SIGINT in the user's code, if any runs, and in its children. Any thread. */
 void core_interrupt(struct core *c);
+/* An interpreter looks for signals between its steps. One that comes between the
+ * last look and a system call, or to another thread, leaves that call asleep:
+ * make it return, so that the interpreter looks again. False: no code runs. */
+bool core_nudge(struct core *c);
 void core_stop(struct core *c);
 
 /* True in a child made by fork(), where no thread of the core lives. */

@@ -205,15 +205,14 @@ static void wait_and_read(struct iopub *io, struct reader *r)
 	int i, n = zmq_poll(items, r->state == QUIET ? 5 : 3, r->state == QUIET || left > 0 ? (long)left : 0);
 
 	readable = take_wake_up(io);
-	if (n < 0)
-		return;
-	for (i = 1; i <= 2; i++) {
+	/* n < 0: nothing is known of them. */
+	for (i = 1; n > 0 && i <= 2; i++) {
 		if (items[i].revents && read(items[i].fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 			log_line("iopub: cannot read the wake-up: %s", strerror(errno));
 	}
-	if (items[0].revents)
+	if (n > 0 && items[0].revents)
 		greet(io);
-	reader_step(io, r, readable || items[3].revents || items[4].revents);
+	reader_step(io, r, readable || (n > 0 && (items[3].revents || items[4].revents)));
 }
 
 void *iopub_main(void *arg)

@@ -254,6 +254,12 @@ def interrupted(k, code, **options):
     return r
 
 
+OTHER_THREAD = """import signal, threading, time
+threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+time.sleep(60)"""
+
+
 def test_interrupt(k):
     k.interrupt()
     k.run("x = 41")
@@ -262,6 +268,9 @@ def test_interrupt(k):
     interrupted(k, "!sleep 60")
     interrupted(k, "import asyncio\nawait asyncio.sleep(60)")
     interrupted(k, "while True: print(1)")
+    # The signal comes to another thread, as one that comes just before a system call comes to none.
+    interrupted(k, OTHER_THREAD)
+    k.run("signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})")
     k.interrupt()
     assert k.run("x + 1").data() == [{"text/plain": "42"}]
 
