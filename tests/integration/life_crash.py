@@ -19,7 +19,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from appliance import TOP, Appliance, Refused, end, machine_pid, text  # noqa: E402
 
 SAMPLE = 7  # every seventh point, beginning elsewhere each time it is run on another day
-VICTIMS = ("carreld", "spawn", "machine", "keeper")
+PARTS = {"carreld": "carreld", "spawn": "carrel-spawn", "nginx": "nginx"}
+VICTIMS = (*PARTS, "machine", "keeper")
 REACH_S = 90
 SETTLE_S = 90
 PINS = os.environ.get("CARREL_CACHE", "/var/cache/carrel") + "/snapshots"
@@ -35,7 +36,7 @@ def pgrep(*words):
 
 
 def part_pid(a, name):
-    return pgrep("-P", str(a.process.pid), "-f", "/bin/" + name)[0]
+    return pgrep("-P", str(a.process.pid), "-f", name)[0]
 
 
 def keeper_pid(s):
@@ -96,10 +97,8 @@ class Bench:
         thread = threading.Thread(target=work)
         thread.start()
         self.reached(carreld, thread)
-        if victim == "carreld":
-            pids = [carreld]
-        elif victim == "spawn":
-            pids = [part_pid(self.a, "carrel-spawn")]
+        if victim in PARTS:
+            pids = [part_pid(self.a, PARTS[victim])]
         else:
             pids = [(machine_pid if victim == "machine" else keeper_pid)(s) for s in boxes()]
         pids = [p for p in pids if p]
@@ -339,7 +338,7 @@ def op_execute(b, name, victim):
     while not events or events[-1]["type"] != "end":
         assert time.monotonic() < limit, events
         events = patient(lambda: list(b.a.events("GET", f"/v1/executions/{x}/stream?after=0")))
-    if victim in ("carreld", "spawn"):
+    if victim in PARTS:
         assert end(events)["status"] == "ok" and text(events) == "once 1\n", events
         assert b.run(s, "print(n)") == "1\n"
         b.whole(s)
