@@ -66,6 +66,7 @@ class ZMQInteractiveShell(InteractiveShell):
     shown_error = result_error = None
     left_out = 0
     interrupted = False
+    code_waits = interrupt_waits = False
 
     @default("exiter")
     def _default_exiter(self):
@@ -120,8 +121,24 @@ class ZMQInteractiveShell(InteractiveShell):
         self.shown_error = None
         self.result_error = None
         self.interrupted = False
-        # A cell may have changed it; the next one is to be interruptible again.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # IPython's own steps before the code may swallow an interrupt.
+        self.code_waits, self.interrupt_waits = True, False
+        signal.signal(signal.SIGINT, self.keep_interrupt)
+
+    def keep_interrupt(self, signum, frame):
+        if self.interrupt_waits:
+            # Asked again: what goes on there goes on for long.
+            raise KeyboardInterrupt
+        self.interrupt_waits = True
+
+    async def run_code(self, code_obj, result=None, *, async_=False):
+        if self.code_waits:
+            self.code_waits = False
+            # Python's own, by which asyncio knows that interrupts are its to handle.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self.interrupt_waits:
+                raise KeyboardInterrupt
+        return await super().run_code(code_obj, result, async_=async_)
 
     def run_cell(self, raw_cell, store_history=False, silent=False, shell_futures=True, cell_id=None):
         plain = not silent and shell_futures and cell_id is None

@@ -271,6 +271,11 @@ def test_interrupt(k):
     # The signal comes to another thread, as one that comes just before a system call comes to none.
     interrupted(k, OTHER_THREAD)
     k.run("signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})")
+    # In IPython's steps before the code, which swallow exceptions.
+    k.run("before = lambda: time.sleep(1)\nget_ipython().events.register('pre_execute', before)")
+    interrupted(k, "time.sleep(60)")
+    interrupted(k, "%time time.sleep(60)")
+    k.run("get_ipython().events.unregister('pre_execute', before)")
     k.interrupt()
     assert k.run("x + 1").data() == [{"text/plain": "42"}]
 
