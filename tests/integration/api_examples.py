@@ -56,7 +56,7 @@ def run_examples(a, page):
         script = "set -euo pipefail\n" + "\n".join(blocks)
         p = subprocess.run(["bash", "-x", "-c", script], cwd=scratch, env=env, stdin=subprocess.DEVNULL,
                            capture_output=True, text=True, timeout=EXAMPLES_S)
-    assert p.returncode == 0, f"exit {p.returncode}\n{p.stdout[-3000:]}\n{p.stderr[-3000:]}"
+    assert p.returncode == 0, f"exit {p.returncode}\n{p.stderr[-3000:]}\n{p.stdout[-1000:]}"
     return p.stdout
 
 
