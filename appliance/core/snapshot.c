@@ -189,6 +189,13 @@ static int dir_lock(const char *path)
 	return fd;
 }
 
+static ino_t dir_inode(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
 int snapshot_begin(const char *path, const struct image *image, const struct vm_class *cls,
 		   struct snapshot *ret, struct fault *f)
 {
@@ -203,6 +210,7 @@ int snapshot_begin(const char *path, const struct image *image, const struct vm_
 		return fault_set(f, errno, 500, "snapshot", "%s cannot be made: %s.", s.path,
 				 strerror(errno));
 	s.lock_fd = dir_lock(s.path);
+	s.replaces = dir_inode(path);
 	snprintf(scratch, sizeof(scratch), "%s/scratch.ext4", s.path);
 	err = files_open(&s, O_RDWR | O_CREAT, f);
 	if (!err && ftruncate(s.ram_fd, (off_t)cls->memory_mb * 1024 * 1024) < 0)
@@ -262,6 +270,20 @@ static void snapshot_displace(const char *path)
 	disk_remove_dir(path);
 }
 
+/* Another appliance on this cache was quicker: its snapshot instead of ours. */
+static bool snapshot_overtaken(struct snapshot *s, const char *path)
+{
+	ino_t there = dir_inode(path);
+	struct snapshot other;
+	struct fault why;
+
+	if (!there || there == s->replaces || snapshot_open(path, &other, &why) < 0)
+		return false;
+	snapshot_drop(s);
+	*s = other;
+	return true;
+}
+
 int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint, const struct image *image,
 		  struct fault *f)
 {
@@ -289,6 +311,8 @@ int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint,
 		err = disk_sync_dir(s->path);
 	if (err < 0)
 		return err;
+	if (snapshot_overtaken(s, path))
+		return 0;
 	snapshot_displace(path);
 	snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
 	if (rename(s->path, path) < 0)

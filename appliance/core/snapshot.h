@@ -25,6 +25,7 @@ struct snapshot {
 	uint64_t received, sent; /* where the default kernel's channel stands */
 	char ram_hash[65];       /* of its memory: which of those made under this key it is */
 	int ram_fd, state_fd, scratch_fd;
+	ino_t replaces; /* while it is made: the directory that is there and of no use, or 0 */
 	int lock_fd; /* while it is made: tells other appliances on this cache that somebody is at work */
 	struct stat ram_stat, state_stat, scratch_stat; /* as they were when the hashes were checked */
 };
@@ -43,7 +44,8 @@ void snapshot_close(struct snapshot *s);
 int snapshot_begin(const char *path, const struct image *image, const struct vm_class *cls,
 		   struct snapshot *ret, struct fault *f);
 /* Hashes, syncs, writes the manifest, renames into place (an older one is put aside, see base.h), syncs the
- * directory. */
+ * directory. Where another appliance has put one there meanwhile, that one becomes s: what was cloned from it
+ * stays whole. */
 int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint, const struct image *image,
 		  struct fault *f);
 /* Gives up: files and directory go. */

@@ -260,6 +260,48 @@ static void pins(void)
 	CHECK_STR(f.code, "snapshot_missing");
 }
 
+static void snapshot_begun(const char *path, const char *ram, struct snapshot *ret)
+{
+	struct image image = { .hash = "image", .scratch_fd = -1 };
+	struct vm_class cls = { .memory_mb = RAM_MB, .vcpus = 1, .disk_mb = 4 };
+	struct fault f;
+
+	CHECK_INT(snapshot_begin(path, &image, &cls, ret, &f), 0);
+	CHECK_INT(pwrite(ret->ram_fd, ram, strlen(ram), 0), (ssize_t)strlen(ram));
+}
+
+static void snapshot_sealed(const char *path, struct snapshot *s)
+{
+	struct image image = { .hash = "image", .scratch_fd = -1 };
+	struct fault f;
+
+	CHECK_INT(snapshot_seal(s, path, "engine", &image, &f), 0);
+	CHECK_STR(s->path, path);
+}
+
+/* Two appliances on one cache make the same snapshot: what the first has cloned must keep its memory. */
+static void raced(void)
+{
+	char path[600], hash[sizeof(((struct snapshot *)0)->ram_hash)];
+	struct snapshot first, second, third;
+
+	snprintf(path, sizeof(path), "%s/cache/snapshots/abcd", dir);
+	snapshot_begun(path, "first", &first);
+	snapshot_begun(path, "second", &second);
+	snapshot_sealed(path, &first);
+	memcpy(hash, first.ram_hash, sizeof(hash));
+	snapshot_sealed(path, &second);
+	CHECK_STR(second.ram_hash, hash);
+	CHECK(snapshot_unchanged(&first));
+	/* One that was there all the time, and of no use, is put aside. */
+	snapshot_begun(path, "third", &third);
+	snapshot_sealed(path, &third);
+	CHECK(strcmp(third.ram_hash, hash) != 0);
+	snapshot_close(&first);
+	snapshot_close(&second);
+	snapshot_close(&third);
+}
+
 int main(void)
 {
 	static const char *const made[] = { "sets", "snapshots", "cache", "cache/snapshots", "cache/images" };
@@ -275,6 +317,7 @@ int main(void)
 	paused();
 	kept();
 	pins();
+	raced();
 	close(ram_fd);
 	close(rootfs_fd);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
