@@ -150,14 +150,6 @@ int core_sandbox_delete(struct core *c, const char *owner, const char *id, struc
 
 /* --- executions --- */
 
-static void admit_run(struct hub_call *call)
-{
-	struct execution_waiter *w = (struct execution_waiter *)call;
-	struct kernel *k;
-
-	hub_call_end(call, execution_admit(w->core, w, &k, &call->fault));
-}
-
 static void submit_run(struct hub_call *call)
 {
 	execution_submit((struct execution_waiter *)call);
@@ -173,14 +165,6 @@ int core_execute(struct core *c, const char *owner, const char *sandbox_id, cons
 	struct xlog *log;
 	int err;
 
-	do
-		err = hub_call(c->hub, &w.call, admit_run);
-	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
-	if (err < 0) {
-		*f = w.call.fault;
-		return refine_missing(c, owner, sandbox_id, err, f);
-	}
-	/* The log's files are made here, so that the hub waits for no disk. */
 	id_new("exe", id);
 	err = xlog_open(c->settings->state, id, true, 0, 0, false, &log);
 	if (err < 0)

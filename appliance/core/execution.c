@@ -98,7 +98,9 @@ static int kernel_for(struct sandbox *sb, const struct execute_spec *spec, struc
 	return 0;
 }
 
-int execution_admit(struct core *c, const struct execution_waiter *w, struct kernel **ret, struct fault *f)
+/* Checks without side effects: the sandbox runs, the kernel is known, the queue has room. *ret NULL: the
+ * language's default kernel, which execution_submit() starts. */
+static int execution_admit(struct core *c, const struct execution_waiter *w, struct kernel **ret, struct fault *f)
 {
 	struct sandbox *sb = sandbox_usable(c, w->owner, w->sandbox_id, f);
 	struct kernel *k = NULL;
@@ -167,6 +169,9 @@ static void execution_store_new(struct execution *e, struct execution_commit *co
 	struct store_txn *t = store_txn_new(e->core->store);
 	json_t *detail = json_pack("{s:s,s:s}", "execution_id", e->id, "kernel_id", e->kernel_id);
 
+	/* Its client hears first of what it says, which is committed after it. */
+	if (e->events.lines.len == 0)
+		store_txn_soft(t);
 	execution_flush(e, t);
 	store_txn_audit(t, e->kernel->sandbox->owner, e->sandbox_id, "execute", detail);
 	json_decref(detail);

@@ -63,9 +63,6 @@ struct execution_waiter {
 	struct xlog *log; /* taken over by the execution */
 };
 
-/* Checks without side effects: the sandbox runs, the kernel is known, the queue has room. *ret NULL: the
- * language's default kernel, which execution_submit() starts. */
-int execution_admit(struct core *c, const struct execution_waiter *w, struct kernel **ret, struct fault *f);
 /* Makes it, queues it, submits its row; w->call ends at the commit. */
 void execution_submit(struct execution_waiter *w);
 struct execution *execution_find(struct core *c, const char *owner, const char *id);

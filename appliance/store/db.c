@@ -63,6 +63,36 @@ int db_exec(struct db *db, const char *sql)
 	return sqlite3_exec(db->conn, sql, NULL, NULL, NULL);
 }
 
+int db_harden(struct db *db, bool hard)
+{
+	int rc;
+
+	if (db->soft == !hard)
+		return SQLITE_OK;
+	rc = db_exec(db, hard ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+	if (rc == SQLITE_OK)
+		db->soft = !hard;
+	return rc;
+}
+
+static int on_wal(void *arg, sqlite3 *conn, const char *name, int pages)
+{
+	struct db *db = arg;
+
+	(void)conn, (void)name;
+	db->wal_pages = pages;
+	return SQLITE_OK;
+}
+
+void db_checkpoint(struct db *db)
+{
+	if (db->wal_pages < DB_WAL_PAGES)
+		return;
+	/* What a reader or a full disk keeps from it is tried again with the next pages. */
+	sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	db->wal_pages = 0;
+}
+
 void db_close(struct db *db)
 {
 	for (unsigned i = 0; i < db->stmt_count; i++)
@@ -183,6 +213,9 @@ static int db_pragmas(struct db *db, bool writer)
 
 	_Static_assert(DB_WAL_KEEP == 16777216, "journal_size_limit above");
 	sqlite3_busy_timeout(db->conn, DB_BUSY_MS);
+	/* In place of SQLite's own checkpoints, for which a commit's caller would wait. */
+	if (writer)
+		sqlite3_wal_hook(db->conn, on_wal, db);
 	return db_exec(db, writer ? writing : "PRAGMA query_only = ON");
 }
 

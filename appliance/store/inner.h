@@ -60,7 +60,7 @@ struct store_txn {
 	struct chunk *chunks;
 	struct step *first, **last;
 	size_t cost; /* bytes held, for the queue's bound */
-	bool has_rows;
+	bool has_rows, soft;
 	int err; /* what it failed with before or during its commit */
 	char message[256];
 	void (*done)(int err, const char *message, void *arg);

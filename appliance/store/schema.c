@@ -102,6 +102,9 @@ static const char version_5[] =
 	"  bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL, " AT("created_at", "created_ms") ") STRICT;"
 	"CREATE INDEX snapshots_owner ON snapshots(owner_id, seq);";
 
+/* The event lines of an execution that said little, in place of a file of its own. */
+static const char version_6[] = "ALTER TABLE executions ADD COLUMN events TEXT;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5 };
+const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -62,6 +62,14 @@ int spool_dir_open(const char *state_dir, const char *execution_id, bool create)
 	return fd < 0 ? -errno : fd;
 }
 
+void spool_dir_remove(const char *state_dir, const char *execution_id)
+{
+	char path[STORE_PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/spool/%s", state_dir, execution_id);
+	(void)!rmdir(path);
+}
+
 int spool_open_read(const char *state_dir, const char *execution_id, unsigned n)
 {
 	char path[STORE_PATH_MAX];

@@ -33,6 +33,8 @@ int spool_sync(struct spool_batch *b);
 
 /* Makes spool/XID under state_dir if it is missing. A directory descriptor, or a negative errno. */
 int spool_dir_open(const char *state_dir, const char *execution_id, bool create);
+/* Takes an empty spool/XID away again; one that holds something stays. */
+void spool_dir_remove(const char *state_dir, const char *execution_id);
 /* A descriptor for reading, or a negative errno. */
 int spool_open_read(const char *state_dir, const char *execution_id, unsigned n);
 /* Takes spool/XID away with all that is in it; 0 too when there is none. */

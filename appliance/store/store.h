@@ -131,6 +131,9 @@ bool store_busy(struct store *s);
  * shows in the callback). The callback comes on the writer thread: err 0, or a negative
  * errno with a sentence (disk full, damaged): nothing of it was stored then. */
 struct store_txn *store_txn_new(struct store *s);
+/* Nobody is told of it before something that comes later is committed: it need not be on the disk itself when its
+ * callback comes, only where a crash of this process leaves it. */
+void store_txn_soft(struct store_txn *t);
 void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row);     /* insert or replace */
 void store_txn_kernel(struct store_txn *t, const struct kernel_row *row);
 void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id);

@@ -73,6 +73,11 @@ struct store_txn *store_txn_new(struct store *s)
 	return t;
 }
 
+void store_txn_soft(struct store_txn *t)
+{
+	t->soft = true;
+}
+
 void txn_fail(struct store_txn *t, int err, const char *fmt, ...)
 {
 	va_list ap;

@@ -126,6 +126,27 @@ static void txn_check_logs(struct store_txn *t)
 		logs_back(t);
 }
 
+/* From its first line to its end this transaction's: its row can hold it. */
+static bool log_whole(const struct store_txn *t, const struct step *of)
+{
+	const struct step *step = t->first;
+	size_t len;
+
+	while (step->log != of->log)
+		step = step->next;
+	return step->before.size == 0 && of->end && xlog_small(of->log, &len);
+}
+
+static int log_sync(const struct store_txn *t, const struct step *step)
+{
+	const struct step *last = step;
+
+	for (const struct step *next = step; next; next = next->next)
+		if (next->log == step->log)
+			last = next;
+	return log_whole(t, last) ? 0 : xlog_sync(step->log);
+}
+
 static void batch_sync(struct store_txn *first, struct spool_batch *spools)
 {
 	int err = spool_sync(spools);
@@ -133,7 +154,7 @@ static void batch_sync(struct store_txn *first, struct spool_batch *spools)
 	for (struct store_txn *t = first; t && !err; t = t->next)
 		for (struct step *step = t->first; step && !err && !t->err; step = step->next)
 			if (step->kind == STEP_LOG)
-				err = xlog_sync(step->log);
+				err = log_sync(t, step);
 	if (!err)
 		return;
 	/* Which of the group's bytes are safe is not known: none of it counts. */
@@ -171,6 +192,24 @@ static int step_run(struct db *db, const struct step *step)
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
+/* A short log goes where its execution is. */
+static int log_row(struct db *db, const struct store_txn *t, const struct step *step)
+{
+	static const char sql[] = "UPDATE executions SET events = ? WHERE id = ?";
+	struct step row = { .kind = STEP_ROW, .sql = sql, .value_count = 2 };
+	const char *lines;
+	size_t len;
+
+	if (!step->end || !log_whole(t, step))
+		return SQLITE_OK;
+	lines = xlog_small(step->log, &len);
+	row.values[0] = (struct value){ .kind = VALUE_TEXT, .bytes = lines, .len = len };
+	row.values[1] = (struct value){ .kind = VALUE_TEXT,
+					.bytes = xlog_id(step->log),
+					.len = strlen(xlog_id(step->log)) };
+	return step_run(db, &row);
+}
+
 /* A transaction that breaks a rule of the tables fails alone, the rest of its group goes on. */
 static int txn_rows(struct store_txn *t)
 {
@@ -180,6 +219,9 @@ static int txn_rows(struct store_txn *t)
 	for (struct step *step = t->first; step && rc == SQLITE_OK; step = step->next)
 		if (step->kind == STEP_ROW)
 			rc = step_run(db, step);
+	for (struct step *step = t->first; step && rc == SQLITE_OK; step = step->next)
+		if (step->kind == STEP_LOG)
+			rc = log_row(db, t, step);
 	if (rc == SQLITE_OK)
 		return db_exec(db, "RELEASE txn");
 	fail_sql(t, rc);
@@ -192,15 +234,19 @@ static int txn_rows(struct store_txn *t)
 
 static void batch_rows(struct store *s, struct store_txn *first)
 {
-	bool any = false;
+	bool any = false, hard = false;
 	int rc;
 
-	for (struct store_txn *t = first; t; t = t->next)
+	for (struct store_txn *t = first; t; t = t->next) {
 		any |= t->has_rows && !t->err;
+		hard |= !t->soft;
+	}
 	if (!any)
 		return;
 	errno = 0;
-	rc = db_exec(&s->db, "BEGIN IMMEDIATE");
+	rc = db_harden(&s->db, hard);
+	if (rc == SQLITE_OK)
+		rc = db_exec(&s->db, "BEGIN IMMEDIATE");
 	for (struct store_txn *t = first; t && rc == SQLITE_OK; t = t->next) {
 		if (!t->err)
 			txn_check_logs(t);
@@ -315,4 +361,6 @@ void batch_run(struct store *s, struct store_txn *first)
 	first = batch_undo(first);
 	batch_count(s, first, monotonic_us() - began);
 	batch_answer(s, first);
+	/* Nobody waits for it. */
+	db_checkpoint(&s->db);
 }

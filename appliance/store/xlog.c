@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ids.h"
 #include "spool.h"
 #include "xlog_inner.h"
 
@@ -46,6 +47,11 @@ struct xlog *xlog_find(const char *execution_id)
 	return log;
 }
 
+const char *xlog_id(const struct xlog *log)
+{
+	return log->id;
+}
+
 struct xlog *xlog_ref(struct xlog *log)
 {
 	pthread_mutex_lock(&registry_lock);
@@ -62,6 +68,7 @@ static void xlog_free(struct xlog *log)
 		close(log->dir_fd);
 	pthread_mutex_destroy(&log->lock);
 	pthread_mutex_destroy(&log->progress_lock);
+	free(log->small);
 	free(log->marks);
 	free(log);
 }
@@ -84,42 +91,56 @@ void xlog_unref(struct xlog *log)
 	xlog_free(log);
 }
 
-static int xlog_open_file(struct xlog *log, bool create, uint64_t log_bytes, bool ended)
+/* What its row says of a log that is not open. */
+struct xlog_row {
+	bool ended;
+	uint64_t bytes, last_seq;
+	const char *lines; /* or NULL: they lie in a file */
+};
+
+static int xlog_open_file(struct xlog *log)
 {
 	struct stat st;
 
-	log->dir_fd = spool_dir_open(log->state_dir, log->id, create);
+	log->dir_fd = spool_dir_open(log->state_dir, log->id, false);
 	if (log->dir_fd < 0)
 		return log->dir_fd;
-	log->fd = openat(log->dir_fd, "events", O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0600);
+	log->fd = openat(log->dir_fd, "events", O_RDWR | O_CLOEXEC);
 	if (log->fd < 0 || fstat(log->fd, &st) < 0)
 		return -errno;
-	if (create)
-		return 0;
-	if ((uint64_t)st.st_size < log_bytes)
+	if ((uint64_t)st.st_size < log->size)
 		return -EUCLEAN;
-	if (!ended && (uint64_t)st.st_size > log_bytes && ftruncate(log->fd, (off_t)log_bytes) < 0)
+	if (!log->ended && (uint64_t)st.st_size > log->size && ftruncate(log->fd, (off_t)log->size) < 0)
 		return -errno;
+	log->dir_synced = true;
 	return xlog_scan(log);
 }
 
-static int xlog_new(const char *state_dir, const char *execution_id, bool create, uint64_t log_bytes,
-		    uint64_t last_seq, bool ended, struct xlog **ret)
+static int xlog_fill(struct xlog *log, const struct xlog_row *row)
+{
+	if (row->lines)
+		return xlog_small_take(log, row->lines, row->bytes);
+	/* A new one, or one of which nothing was safe yet. */
+	if (!row->ended && row->bytes == 0)
+		return id_valid(log->id) ? 0 : -EINVAL;
+	return xlog_open_file(log);
+}
+
+static int xlog_new(const char *state_dir, const char *execution_id, const struct xlog_row *row,
+		    struct xlog **ret)
 {
 	struct xlog *log = malloc(sizeof(*log));
 	int err;
 
 	if (!log)
 		return -ENOMEM;
-	*log = (struct xlog){ .refs = 1, .fd = -1, .dir_fd = -1, .dir_synced = !create };
+	*log = (struct xlog){ .refs = 1, .fd = -1, .dir_fd = -1, .size = row->bytes, .last_seq = row->last_seq,
+			      .ended = row->ended };
 	snprintf(log->id, sizeof(log->id), "%s", execution_id);
 	snprintf(log->state_dir, sizeof(log->state_dir), "%s", state_dir);
-	log->size = create ? 0 : log_bytes;
-	log->last_seq = create ? 0 : last_seq;
-	log->ended = ended;
 	pthread_mutex_init(&log->lock, NULL);
 	pthread_mutex_init(&log->progress_lock, NULL);
-	err = xlog_open_file(log, create, log_bytes, ended);
+	err = xlog_fill(log, row);
 	if (err) {
 		xlog_free(log);
 		return err;
@@ -128,8 +149,8 @@ static int xlog_new(const char *state_dir, const char *execution_id, bool create
 	return 0;
 }
 
-int xlog_open(const char *state_dir, const char *execution_id, bool create, uint64_t log_bytes,
-	      uint64_t last_seq, bool ended, struct xlog **ret)
+static int xlog_get(const char *state_dir, const char *execution_id, bool create, const struct xlog_row *row,
+		    struct xlog **ret)
 {
 	struct xlog *log, **bucket = bucket_of(execution_id);
 	int err = 0;
@@ -141,7 +162,7 @@ int xlog_open(const char *state_dir, const char *execution_id, bool create, uint
 		log->refs--;
 		err = -EEXIST;
 	} else if (!log) {
-		err = xlog_new(state_dir, execution_id, create, log_bytes, last_seq, ended, &log);
+		err = xlog_new(state_dir, execution_id, row, &log);
 		if (!err) {
 			log->next = *bucket;
 			*bucket = log;
@@ -151,6 +172,22 @@ int xlog_open(const char *state_dir, const char *execution_id, bool create, uint
 	if (!err)
 		*ret = log;
 	return err;
+}
+
+int xlog_open(const char *state_dir, const char *execution_id, bool create, uint64_t log_bytes,
+	      uint64_t last_seq, bool ended, struct xlog **ret)
+{
+	struct xlog_row row = { .ended = ended, .bytes = log_bytes, .last_seq = last_seq };
+
+	return xlog_get(state_dir, execution_id, create, &row, ret);
+}
+
+int xlog_open_lines(const char *execution_id, const char *lines, size_t len, uint64_t last_seq,
+		    struct xlog **ret)
+{
+	struct xlog_row row = { .ended = true, .bytes = len, .last_seq = last_seq, .lines = lines };
+
+	return xlog_get("", execution_id, false, &row, ret);
 }
 
 /* Bytes that the reader will still get: the hole is none of them. */

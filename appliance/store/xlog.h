@@ -2,6 +2,9 @@
  * appended by the store's writer thread, read by any number of worker threads
  * at their own pace, live or later.
  *
+ * A short one that ends in one go lies in the execution's row, every other in
+ * spool/XID/events: nobody but the store sees the difference.
+ *
  * Offsets are logical. The first XLOG_HEAD_MAX bytes are always kept; past
  * them the file is a window: what every live reader has read and what is
  * older than XLOG_WINDOW_MAX is punched out (FALLOC_FL_PUNCH_HOLE), so a flood
@@ -30,7 +33,7 @@ struct xlog;
 struct xlog_reader;
 
 /* Reference counted: each open() gives a reference, each reader holds one.
- * create makes spool/XID/ and an empty log (-EEXIST if there is one). Otherwise
+ * create gives an empty log (-EEXIST if one is open). Otherwise
  * an existing log is opened: the one that is open already, if any, unchanged;
  * else not ended cuts it to log_bytes (what the row says is safe: for recovery,
  * by the core alone), and ended reads its first log_bytes and changes nothing.
@@ -38,6 +41,9 @@ struct xlog_reader;
  * final. -ENOENT: no such log; -EUCLEAN: it does not match the row. */
 int xlog_open(const char *state_dir, const char *execution_id, bool create, uint64_t log_bytes,
 	      uint64_t last_seq, bool ended, struct xlog **ret);
+/* The ended log whose lines the row holds. */
+int xlog_open_lines(const char *execution_id, const char *lines, size_t len, uint64_t last_seq,
+		    struct xlog **ret);
 struct xlog *xlog_ref(struct xlog *log);
 void xlog_unref(struct xlog *log); /* accepts NULL */
 /* The log that is open now for this execution, with a reference, or NULL. */
@@ -61,9 +67,13 @@ ssize_t xlog_reader_read(struct xlog_reader *r, char *buf, size_t size);
 /* Writer thread only (store_txn_log). lines: one for each seq after the log's
  * last one up to last_seq (-EBADMSG otherwise), each ended by a newline, ASCII
  * JSON, at most XLOG_LINE_MAX (-EMSGSIZE). A failed append or sync leaves what
- * was there; after a failed sync the log takes no more. */
+ * was there; after a failed sync the log takes no more. Of a new log nothing
+ * is shown before xlog_committed(), and of any the end. */
 int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_seq, bool end);
 int xlog_sync(struct xlog *log);
+const char *xlog_id(const struct xlog *log);
+/* All its lines, while no file holds them, or NULL; as long as nothing is appended. */
+const char *xlog_small(struct xlog *log, size_t *ret_len);
 struct xlog_position {
 	uint64_t size, last_seq;
 	bool ended;
@@ -77,8 +87,8 @@ void xlog_cut(struct xlog *log, const struct xlog_position *to);
 /* The end could not be committed: readers get err instead of waiting for it. It may
  * be committed after all later, for those who ask then. */
 void xlog_give_up(struct xlog *log, int err);
-/* What was appended is committed: shows the end to readers, who get it only now, so
- * that whoever has read it finds the row final; punches out what head, window and
+/* What was appended is committed: shows beginning and end to readers, who get them only now, so
+ * that whoever has read them finds the row, and after the end finds it final; punches out what head, window and
  * readers do not need. */
 void xlog_committed(struct xlog *log);
 

@@ -154,27 +154,24 @@ int xlog_append(struct xlog *log, const char *lines, size_t len, uint64_t last_s
 	err = lines_check(log, lines, len, last_seq);
 	if (err)
 		return err;
-	err = pwrite_all(log->fd, lines, len, log->size);
-	if (err) {
-		/* Best effort: what lies past size is not read, and the next append overwrites it. */
-		(void)!ftruncate(log->fd, (off_t)log->size);
+	err = xlog_write(log, lines, len);
+	if (err)
 		return err;
-	}
-	log->dirty = true;
 	pthread_mutex_lock(&log->lock);
 	err = xlog_add_mark(log, log->size, log->last_seq);
 	if (err) {
 		pthread_mutex_unlock(&log->lock);
 		return err;
 	}
+	/* The first lines name a row, and the last say that it is final. An end without lines has nothing to
+	 * hold back. */
+	if (len > 0 && (end || log->held > 0 || log->size == 0))
+		log->held += len;
+	else
+		xlog_wake_locked(log);
 	log->size += len;
 	log->last_seq = last_seq;
 	log->ended = end;
-	/* An end without lines has nothing to hold back. */
-	if (end && len > 0)
-		log->held = len;
-	else
-		xlog_wake_locked(log);
 	pthread_mutex_unlock(&log->lock);
 	return 0;
 }
@@ -197,8 +194,10 @@ static int xlog_sync_names(struct xlog *log)
 
 int xlog_sync(struct xlog *log)
 {
-	int err = 0;
+	int err = log->fd < 0 && log->size > 0 ? xlog_spill(log) : 0;
 
+	if (err)
+		return err;
 	if (!log->dirty)
 		return log->failed;
 	if (fdatasync(log->fd) < 0)
@@ -221,8 +220,8 @@ void xlog_cut(struct xlog *log, const struct xlog_position *to)
 	pthread_mutex_lock(&log->lock);
 	log->cuts++;
 	if (to->size < log->size) {
+		log->held -= log->held < log->size - to->size ? log->held : log->size - to->size;
 		log->size = to->size;
-		log->held = 0;
 		log->last_seq = to->last_seq;
 		while (log->mark_count > 0 && log->marks[log->mark_count - 1].off > log->size)
 			log->mark_count--;
@@ -236,6 +235,7 @@ void xlog_cut(struct xlog *log, const struct xlog_position *to)
 		r->off = log->size;
 		r->seq = log->last_seq;
 	}
-	(void)!ftruncate(log->fd, (off_t)log->size);
+	if (log->fd >= 0)
+		(void)!ftruncate(log->fd, (off_t)log->size);
 	pthread_mutex_unlock(&log->lock);
 }

@@ -259,6 +259,69 @@ static void test_an_end_that_is_lost(void)
 	setup_end(&u);
 }
 
+/* First and last line of an execution, in one transaction or in two. */
+static void run_quick(struct setup *u, const char *id, bool split)
+{
+	static const char first[] = "{\"seq\":1}\n", end[] = "{\"seq\":2}\n";
+	struct execution_row row = { .status = "ok", .exit_code = -1, .execution_count = 1, .last_seq = 2 };
+	struct store_txn *t;
+	struct xlog *log;
+
+	setup_execution(u, id, "running", "1");
+	CHECK_INT(xlog_open(u->dir, id, true, 0, 0, false, &log), 0);
+	t = store_txn_new(u->store);
+	store_txn_log(t, log, first, strlen(first), 1, false);
+	if (split) {
+		commit(t);
+		t = store_txn_new(u->store);
+	}
+	store_txn_log(t, log, end, strlen(end), 2, true);
+	snprintf(row.id, STORE_ID_MAX, "%s", id);
+	snprintf(row.sandbox_id, STORE_ID_MAX, "%s", u->sandbox);
+	snprintf(row.kernel_id, STORE_ID_MAX, "krn-1");
+	row.log_bytes = strlen(first) + strlen(end);
+	store_txn_execution(t, &row);
+	commit(t);
+	xlog_unref(log);
+}
+
+static void check_events(struct setup *u, const char *id)
+{
+	char *buf = malloc(XLOG_LINE_MAX + 1);
+	struct xlog_reader *r;
+	struct xlog *log;
+
+	CHECK_INT(store_log_open(u->store, u->owner, id, &log), 0);
+	CHECK_INT(xlog_reader_new(log, 1, &r), 0);
+	CHECK_INT(xlog_reader_read(r, buf, XLOG_LINE_MAX + 1), 10);
+	CHECK(memcmp(buf, "{\"seq\":2}\n", 10) == 0);
+	CHECK_INT(xlog_reader_read(r, buf, XLOG_LINE_MAX + 1), -ENODATA);
+	xlog_reader_free(r);
+	xlog_unref(log);
+	free(buf);
+}
+
+/* What said little costs no file, and goes with its row. */
+static void test_a_quick_execution(void)
+{
+	static const char *const ids[] = { "exe-quick", "exe-split" };
+	struct setup u;
+	struct xlog *log;
+	struct fault f;
+	char path[300];
+
+	setup_begin(&u);
+	for (int split = 0; split < 2; split++) {
+		run_quick(&u, ids[split], split);
+		check_events(&u, ids[split]);
+		snprintf(path, sizeof(path), "%s/spool/%s", u.dir, ids[split]);
+		CHECK((access(path, F_OK) == 0) == (split == 1));
+		CHECK_INT(store_execution_erase(u.store, u.owner, ids[split], &f), 0);
+		CHECK_INT(store_log_open(u.store, u.owner, ids[split], &log), -ENOENT);
+	}
+	setup_end(&u);
+}
+
 static void test_keys(void)
 {
 	struct setup u;
@@ -466,6 +529,7 @@ int main(void)
 	test_list_pages();
 	test_execution_round_trip();
 	test_bad_transaction_fails_alone();
+	test_a_quick_execution();
 	test_an_end_that_is_lost();
 	test_keys();
 	test_owners();

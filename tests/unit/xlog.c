@@ -158,6 +158,7 @@ static void test_lag_and_progress(void)
 	CHECK_INT(xlog_open(u.dir, "exe-lag", true, 0, 0, false, &log), 0);
 	xlog_on_progress(log, count_progress, &progress);
 	put(log, 1, 900, 10000, false);
+	xlog_committed(log);
 	CHECK_INT(xlog_lag(log), 0);
 	CHECK_INT(xlog_reader_new(log, 0, &r), 0);
 	CHECK(xlog_lag(log) > XLOG_WINDOW_MAX / 2);
@@ -265,6 +266,8 @@ static void test_cut_and_again(void)
 	setup_begin(&u);
 	CHECK_INT(xlog_open(u.dir, "exe-cut", true, 0, 0, false, &log), 0);
 	put(log, 1, 10, 5, false);
+	CHECK_INT(xlog_sync(log), 0);
+	xlog_committed(log);
 	xlog_position(log, &at);
 	CHECK_INT(xlog_reader_new(log, 10, &r), 0);
 	put(log, 11, 5, 5, false);
@@ -290,6 +293,107 @@ static void test_cut_and_again(void)
 	setup_end(&u);
 }
 
+static bool has_file(const char *dir, const char *id)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/spool/%s/events", dir, id);
+	return access(path, F_OK) == 0;
+}
+
+static void check_lines(struct xlog *log, uint64_t after, uint64_t last)
+{
+	struct xlog_reader *r;
+	uint64_t missing;
+
+	CHECK_INT(xlog_reader_new(log, after, &r), 0);
+	CHECK_INT(read_all(r, after, 0, &missing), last);
+	CHECK_INT(missing, 0);
+	xlog_reader_free(r);
+}
+
+/* In memory as long as it is short and nobody wants it safe; a reader sees no difference. */
+static void test_small_has_no_file(void)
+{
+	struct setup u;
+	struct xlog *log;
+	struct xlog_reader *r;
+	struct xlog_position empty;
+	char *buf = malloc(BUF), copy[8192];
+	const char *lines;
+	size_t len;
+
+	setup_begin(&u);
+	CHECK_INT(xlog_open(u.dir, "exe-small", true, 0, 0, false, &log), 0);
+	xlog_position(log, &empty);
+	CHECK_INT(xlog_reader_new(log, 0, &r), 0);
+	put(log, 1, 5, 9, false);
+	put(log, 6, 5, 9, true);
+	/* Nothing of a new log is shown, and nothing of it is kept, before it is committed. */
+	CHECK_INT(xlog_reader_read(r, buf, BUF), 0);
+	xlog_cut(log, &empty);
+	put(log, 1, 20, 9, false);
+	put(log, 21, 1, 9, true);
+	CHECK_INT(xlog_reader_read(r, buf, BUF), 0);
+	lines = xlog_small(log, &len);
+	CHECK(lines && len < sizeof(copy));
+	memcpy(copy, lines, len);
+	xlog_committed(log);
+	check_lines(log, 0, 21);
+	check_lines(log, 20, 21);
+	xlog_reader_free(r);
+	xlog_unref(log);
+	CHECK(!has_file(u.dir, "exe-small"));
+	CHECK_INT(xlog_open_lines("exe-small", copy, len, 21, &log), 0);
+	check_lines(log, 7, 21);
+	xlog_unref(log);
+	CHECK_INT(xlog_open_lines("exe-small", copy, len, 22, &log), -EUCLEAN);
+	CHECK_INT(xlog_open_lines("exe-small", copy, len - 1, 21, &log), -EUCLEAN);
+	free(buf);
+	setup_end(&u);
+}
+
+static void test_small_grows_into_a_file(void)
+{
+	struct setup u;
+	struct xlog *log;
+	struct xlog_reader *r;
+	struct xlog_position at;
+	char *buf = malloc(BUF);
+	size_t len;
+
+	setup_begin(&u);
+	CHECK_INT(xlog_open(u.dir, "exe-long", true, 0, 0, false, &log), 0);
+	put(log, 1, 10, 100, false);
+	xlog_committed(log);
+	CHECK_INT(xlog_reader_new(log, 0, &r), 0);
+	CHECK(xlog_reader_read(r, buf, BUF) > 0);
+	CHECK(!has_file(u.dir, "exe-long"));
+	put(log, 11, 200, 100, false);
+	CHECK(has_file(u.dir, "exe-long") && !xlog_small(log, &len));
+	xlog_committed(log);
+	CHECK(xlog_reader_read(r, buf, BUF) > 0);
+	put(log, 211, 1, 9, true);
+	xlog_committed(log);
+	check_lines(log, 0, 211);
+	xlog_reader_free(r);
+	xlog_unref(log);
+	/* What must be safe before its end. */
+	CHECK_INT(xlog_open(u.dir, "exe-safe", true, 0, 0, false, &log), 0);
+	put(log, 1, 3, 9, false);
+	CHECK_INT(xlog_sync(log), 0);
+	CHECK(has_file(u.dir, "exe-safe"));
+	xlog_position(log, &at);
+	xlog_unref(log);
+	CHECK_INT(xlog_open(u.dir, "exe-safe", false, at.size, at.last_seq, false, &log), 0);
+	put(log, 4, 1, 9, true);
+	xlog_committed(log);
+	check_lines(log, 0, 4);
+	xlog_unref(log);
+	free(buf);
+	setup_end(&u);
+}
+
 int main(void)
 {
 	test_many_readers();
@@ -298,5 +402,7 @@ int main(void)
 	test_flood_leaves_a_hole();
 	test_live_reader_loses_nothing();
 	test_cut_and_again();
+	test_small_has_no_file();
+	test_small_grows_into_a_file();
 	return 0;
 }
