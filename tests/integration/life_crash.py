@@ -307,7 +307,11 @@ def op_snapshot(b, name, victim, paused=False):
         assert got["id"] in kept, (got, kept)
     for k in kept:
         b.whole(patient(b.a.create, snapshot=k)["id"])
-    assert sorted(os.listdir(os.path.join(b.a.state, "snapshots"))) == sorted(kept)
+    # What its end cut short is taken away by the thread that made it.
+    limit = time.monotonic() + SETTLE_S
+    while sorted(os.listdir(os.path.join(b.a.state, "snapshots"))) != sorted(kept):
+        assert time.monotonic() < limit, (os.listdir(os.path.join(b.a.state, "snapshots")), kept)
+        time.sleep(0.1)
 
 
 def op_create(b, name, victim):
