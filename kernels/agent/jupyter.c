@@ -39,9 +39,7 @@ static bool unwrap(zmq_msg_t *parts, unsigned n, struct wire_message *ret, struc
 
 static bool verified(struct jupyter *j, const struct wire_message *m, struct wire_part signature)
 {
-	return signer_check(j->signer, m, signature.bytes, signature.len) ||
-	       (j->next && signer_check(j->next, m, signature.bytes, signature.len)) ||
-	       (j->former && signer_check(j->former, m, signature.bytes, signature.len));
+	return !j->signer || signer_check(j->signer, m, signature.bytes, signature.len);
 }
 
 static void deliver(struct jupyter_socket *s, zmq_msg_t *parts, unsigned n)
@@ -102,8 +100,6 @@ static void turn_again(uv_idle_t *idle)
 static void free_now(struct jupyter *j)
 {
 	signer_free(j->signer);
-	signer_free(j->former);
-	signer_free(j->next);
 	free(j);
 }
 
@@ -194,7 +190,7 @@ int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const st
 	j->arg = arg;
 	j->loop = loop;
 	j->last = now_ms();
-	j->signer = signer_new(key);
+	j->signer = key[0] ? signer_new(key) : NULL;
 	random_hex(j->session, SESSION_DIGITS);
 	j->again = xcalloc(1, sizeof(*j->again));
 	uv_idle_init(loop, j->again);
@@ -256,8 +252,9 @@ int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_mess
 		s->blocked = true;
 	if (err)
 		return err;
-	signer_sign(j->signer, m, hex);
-	err = send_part(s->zmq, hex, sizeof(hex), ZMQ_SNDMORE);
+	if (j->signer)
+		signer_sign(j->signer, m, hex);
+	err = send_part(s->zmq, hex, j->signer ? sizeof(hex) : 0, ZMQ_SNDMORE);
 	for (i = 0; i < m->n && !err; i++)
 		err = send_part(s->zmq, m->part[i].bytes, m->part[i].len, i + 1 < m->n ? ZMQ_SNDMORE : 0);
 	return err;
@@ -293,22 +290,6 @@ int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, j
 	m.part[WIRE_METADATA] = wire_text("{}");
 	m.part[WIRE_CONTENT] = wire_text(text);
 	return jupyter_send(j, ch, &m);
-}
-
-void jupyter_rekey_begin(struct jupyter *j, const char *key)
-{
-	signer_free(j->next);
-	j->next = signer_new(key);
-}
-
-void jupyter_rekey_end(struct jupyter *j)
-{
-	if (!j->next)
-		return;
-	signer_free(j->former);
-	j->former = j->signer;
-	j->signer = j->next;
-	j->next = NULL;
 }
 
 uint64_t jupyter_last(const struct jupyter *j)

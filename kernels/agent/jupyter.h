@@ -32,7 +32,7 @@ struct jupyter_ops {
 	void (*disconnected)(struct jupyter *j, void *arg);
 };
 
-/* address: "ipc:///path/k"; socket n is at address-n. */
+/* address: "ipc:///path/k"; socket n is at address-n. key "": nothing is signed. */
 int jupyter_open(uv_loop_t *loop, const char *address, const char *key, const struct jupyter_ops *ops,
 		 void *arg, struct jupyter **ret);
 void jupyter_close(struct jupyter *j);
@@ -41,10 +41,6 @@ void jupyter_close(struct jupyter *j);
 int jupyter_send(struct jupyter *j, enum wire_channel ch, const struct wire_message *m);
 /* A request of the agent's own; content is taken over. */
 int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, json_t *content);
-/* Messages signed with key are good from now on: the kernel was asked to take it. */
-void jupyter_rekey_begin(struct jupyter *j, const char *key);
-/* It has: sign with that key. The former one stays good for what is on its way. */
-void jupyter_rekey_end(struct jupyter *j);
 /* Look at the sockets again: there is room, or something was sent. */
 void jupyter_kick(struct jupyter *j);
 /* True when every socket has its other end: a kernel's request for input, for

@@ -29,7 +29,7 @@ struct jupyter {
 	void *arg;
 	uv_loop_t *loop;
 	uv_idle_t *again;                      /* goes on where a turn ended */
-	struct signer *signer, *former, *next; /* former and next may be NULL */
+	struct signer *signer;                 /* NULL: no key */
 	char session[SESSION_DIGITS + 1];
 	uint64_t last;
 	bool closed, in_turn;

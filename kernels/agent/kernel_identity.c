@@ -24,7 +24,6 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 	cleanup_free char *entropy = base64_random(64);
 	json_t *env = k->agent->env ? json_incref(k->agent->env) : json_object();
 	json_t *content;
-	char key[65];
 
 	if (k->phase == KERNEL_FORKING)
 		k->reseed_due = true;
@@ -37,12 +36,10 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 		json_decref(env);
 		return false;
 	}
-	random_hex(key, sizeof(key) - 1);
-	content = json_pack("{s:s, s:o, s:s}", "entropy", entropy, "env", env, "key", key);
+	content = json_pack("{s:s, s:o}", "entropy", entropy, "env", env);
 	if (!content || jupyter_request(k->jupyter, WIRE_SHELL, "carrel_identity_request", content) < 0)
 		return false;
-	jupyter_rekey_begin(k->jupyter, key);
-	/* The host's next frames are signed with the new key, so they wait. */
+	/* What comes next is for the new identity. */
 	kernel_channel_hold(k);
 	k->identity_sent = true;
 	/* A busy kernel takes it when its cell is over, before anything else. */
@@ -69,8 +66,6 @@ void kernel_identity_answered(struct kernel *k, const struct wire_message *m)
 	if (!k->identity_sent)
 		return;
 	k->identity_sent = false;
-	if (ok)
-		jupyter_rekey_end(k->jupyter);
 	kernel_identity_end(k, ok ? NULL : "a kernel could not take the new identity");
 	if (k->reseed_due) {
 		k->reseed_due = false;

@@ -288,7 +288,11 @@ void kernel_start(struct kernel *k)
 	k->pid = 0;
 	k->oom_at = 0;
 	k->busy = k->ended_early = k->status_known = k->identity_sent = k->reseed_due = false;
-	random_hex(k->key, sizeof(k->key) - 1);
+	/* A key is for strangers who can come to the sockets. Ours lie in the user's own folder, who can do
+	 * anything to the kernel already; but kernels made elsewhere warn where there is none. */
+	k->key[0] = '\0';
+	if (!k->spec->parent)
+		random_hex(k->key, sizeof(k->key) - 1);
 	err = folder_open(k, &folder);
 	if (!err) {
 		stderr_fd = stderr_open(k);
