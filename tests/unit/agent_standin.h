@@ -24,7 +24,7 @@
 
 struct standin {
 	void *ctx, *shell, *iopub, *in, *control;
-	struct signer *signer;
+	struct signer *signer; /* NULL: no key */
 	char seed[128], session[24];
 	unsigned messages;
 };
@@ -66,10 +66,11 @@ static inline void standin_send(struct standin *s, void *socket, const char *ide
 	m.part[WIRE_PARENT] = wire_text(parent);
 	m.part[WIRE_METADATA] = wire_text("{}");
 	m.part[WIRE_CONTENT] = wire_text(text);
-	signer_sign(s->signer, &m, hex);
+	if (s->signer)
+		signer_sign(s->signer, &m, hex);
 	standin_send_part(socket, ident, ident_len, ZMQ_SNDMORE);
 	standin_send_part(socket, "<IDS|MSG>", 9, ZMQ_SNDMORE);
-	standin_send_part(socket, hex, sizeof(hex), ZMQ_SNDMORE);
+	standin_send_part(socket, hex, s->signer ? sizeof(hex) : 0, ZMQ_SNDMORE);
 	for (i = 0; i < m.n; i++)
 		standin_send_part(socket, m.part[i].bytes, m.part[i].len, i + 1 < m.n ? ZMQ_SNDMORE : 0);
 	free(text);
@@ -110,7 +111,7 @@ static inline bool standin_receive(struct standin *s, void *socket, struct stand
 			return false;
 	for (i = 0; i < 4; i++)
 		m.part[i] = (struct wire_part){ (const uint8_t *)part[3 + i], len[3 + i] };
-	if (!signer_check(s->signer, &m, part[2], len[2])) {
+	if (s->signer ? !signer_check(s->signer, &m, part[2], len[2]) : len[2] > 0) {
 		fprintf(stderr, "a wrongly signed request\n");
 		_exit(77);
 	}
@@ -212,9 +213,7 @@ static inline json_t *standin_execute(struct standin *s, struct standin_request 
 static inline void standin_serve(struct standin *s, void *socket, struct standin_request *r)
 {
 	json_t *reply = json_pack("{s:s}", "status", "ok");
-	struct signer *next = NULL;
 	char type[80];
-	const char *key;
 
 	standin_publish(s, "status", r->header, json_pack("{s:s}", "execution_state", "busy"));
 	if (strcmp(r->type, "execute_request") == 0) {
@@ -223,17 +222,11 @@ static inline void standin_serve(struct standin *s, void *socket, struct standin
 	} else if (strcmp(r->type, "carrel_identity_request") == 0) {
 		snprintf(s->seed, sizeof(s->seed), "%.100s",
 			 json_string_value(json_object_get(r->content, "entropy")));
-		key = json_string_value(json_object_get(r->content, "key"));
-		next = key ? signer_new(key) : NULL;
 	} else if (strcmp(r->type, "interrupt_request") == 0) {
 		standin_interrupted = 1;
 	}
 	snprintf(type, sizeof(type), "%.*s_reply", (int)(strlen(r->type) - strlen("_request")), r->type);
 	standin_send(s, socket, r->ident, r->ident_len, type, r->header, reply);
-	if (next) {
-		signer_free(s->signer);
-		s->signer = next;
-	}
 	standin_publish(s, "status", r->header, json_pack("{s:s}", "execution_state", "idle"));
 	if (strcmp(r->type, "shutdown_request") == 0)
 		_exit(0);
@@ -278,8 +271,8 @@ static inline void *standin_bind(void *ctx, int type, json_t *conn, const char *
 static inline __attribute__((noreturn)) void standin_kernel(json_t *conn, const char *seed)
 {
 	void *ctx = zmq_ctx_new();
-	struct standin s = { .ctx = ctx,
-			     .signer = signer_new(json_string_value(json_object_get(conn, "key"))) };
+	const char *key = json_string_value(json_object_get(conn, "key"));
+	struct standin s = { .ctx = ctx, .signer = key[0] ? signer_new(key) : NULL };
 
 	signal(SIGINT, standin_sigint);
 	snprintf(s.session, sizeof(s.session), "s%d", (int)getpid());
