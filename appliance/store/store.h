@@ -6,7 +6,8 @@
  * order. All disk writes of the appliance's data go through the writer thread,
  * so the hub never waits for a disk.
  *
- * Layout in $STATE: carrel.db; spool/XID/events (the execution's event lines,
+ * Layout in $STATE: carrel.db; spool/XID/events (the event lines of an execution
+ * that said more than fits its row,
  * see xlog.h), spool/XID/N (full bytes of output N, up to SPOOL_MAX).
  * Schema version is in user_version; an older one is migrated forward at open,
  * a newer one is refused with a sentence.
