@@ -18,6 +18,7 @@ WARM = 6          # lives before the first count: caches, threads and pools have
 AT_ONCE = 2       # a worker a core
 GROWTH_KB = 6144  # of all of Carrel's daemons: malloc's own slack, not a life's kilobytes
 DIRTY_MB = 4
+STORE = "/carrel.db"  # connections of readers: as many stay open as were ever needed at once, up to 16
 
 IDENTITY = """
 import random, numpy, uuid, secrets, ssl, tempfile, socket
@@ -50,12 +51,20 @@ def files(a):
     return count
 
 
+def descriptors_of(pid):
+    names = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return names
+
+
 def census(a):
     memory, descriptors = 0, 0
     for pid in daemons(a):
         with open(f"/proc/{pid}/status", encoding="ascii") as f:
             memory += next(int(l.split()[1]) for l in f if l.startswith("VmRSS:"))
-        descriptors += len(os.listdir(f"/proc/{pid}/fd"))
+        descriptors += sum(STORE not in name for name in descriptors_of(pid))
     with open("/proc/self/mounts", encoding="utf-8") as f:
         mounts = len(f.readlines())
     cgroups = sum(d in a.created for _, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs)
