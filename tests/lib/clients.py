@@ -1,0 +1,94 @@
+"""Public Jupyter clients in a virtual environment of the tests, and kernelspecs for them.
+
+The environment is made once under build/ from tests/clients/python-requirements.txt.
+"""
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+REQUIREMENTS = os.path.join(TOP, "tests", "clients", "python-requirements.txt")
+DEBIAN = "/usr/bin/python3"
+SKIP = 77
+# What pip says of a registry that it cannot reach.
+AWAY = re.compile(r"Failed to establish|ConnectionError|ConnectTimeout|name resolution|Read timed out|ProxyError|SSLError")
+
+
+def skip(why):
+    print("skipped: " + why)
+    sys.exit(SKIP)
+
+
+def pip(python, *words):
+    got = subprocess.run([python, "-m", "pip", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, check=False)
+    if got.returncode and AWAY.search(got.stdout):
+        skip("the registry of Python packages cannot be reached: " + got.stdout.strip().splitlines()[-1])
+    if got.returncode:
+        sys.exit(got.stdout)
+
+
+def newest():
+    """The interpreter of the environment, made when it is not there yet."""
+    with open(REQUIREMENTS, "rb") as f:
+        key = hashlib.sha256(f.read()).hexdigest()[:16]
+    folder = os.path.join(TOP, "build", "clients")
+    os.makedirs(folder, exist_ok=True)
+    home = os.path.join(folder, "venv-" + key)
+    python = os.path.join(home, "bin", "python")
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(home + ".made"):
+            return python
+        shutil.rmtree(home, ignore_errors=True)
+        if subprocess.run([DEBIAN, "-m", "venv", home], capture_output=True, check=False).returncode:
+            skip("Python's venv is missing (apt-get install python3-venv)")
+        pip(python, "install", "-q", "--disable-pip-version-check", "-r", REQUIREMENTS)
+        with open(home + ".made", "w", encoding="ascii"):
+            return python
+
+
+def source(python, name):
+    """The folder of a package's source archive, of the version the environment has."""
+    with open(REQUIREMENTS, encoding="utf-8") as f:
+        version = re.search(rf"^{name}==(\S+)$", f.read(), re.M)[1]
+    folder = os.path.join(TOP, "build", "clients")
+    unpacked = os.path.join(folder, f"{name}-{version}")
+    if not os.path.isdir(unpacked):
+        # The package's own build tool is in the environment: nothing more is fetched.
+        pip(python, "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", name, f"{name}=={version}",
+            "-d", folder)
+        shutil.unpack_archive(os.path.join(folder, f"{name}-{version}.tar.gz"), folder)
+    return unpacked
+
+
+def native_kernel():
+    """build/carrel-python, built for this machine."""
+    if not os.access("/usr/bin/python3-config", os.X_OK):
+        skip("python3-config is missing (apt-get install python3-dev)")
+    for module in ("IPython", "jedi"):
+        if subprocess.run([DEBIAN, "-c", f"import {module}"], capture_output=True, check=False).returncode:
+            skip(f"Python's {module} is missing on this machine")
+    env = dict(os.environ, PATH="/usr/bin:" + os.environ["PATH"])
+    subprocess.run(["make", "-s", "build/carrel-python"], cwd=TOP, env=env, check=True, stdout=subprocess.DEVNULL)
+    return os.path.join(TOP, "build", "carrel-python")
+
+
+def environment(folder, names=("carrel-python",)):
+    """Variables under which Jupyter's clients find our kernel by these names, and nothing of this machine."""
+    for name in names:
+        place = os.path.join(folder, "data", "kernels", name)
+        os.makedirs(place)
+        with open(os.path.join(place, "kernel.json"), "w", encoding="utf-8") as f:
+            json.dump({"argv": [native_kernel(), "-f", "{connection_file}"], "display_name": name, "language": "python",
+                       "interrupt_mode": "message"}, f)
+    # Not what pyenv or an environment of the caller puts in front.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "PYTHON", "IPYTHON", "VIRTUAL_ENV"))}
+    return dict(env, HOME=folder, JUPYTER_PATH=os.path.join(folder, "data"), PATH="/usr/bin:" + env["PATH"],
+                JUPYTER_RUNTIME_DIR=os.path.join(folder, "run"), JUPYTER_PLATFORM_DIRS="1",
+                PYTHONDONTWRITEBYTECODE="1")
