@@ -49,7 +49,7 @@ struct capture {
 	struct iopub *iopub;
 	pthread_mutex_t lock;
 	struct utf8_stream utf8[2];
-	struct parent *parent;
+	_Atomic(struct parent *) parent;
 	bool discard;
 	char *chunk;
 	/* Guarded by line_lock, which nobody holds while writing to a pipe. */
@@ -73,6 +73,11 @@ void capture_fork_child(struct capture *c);
 size_t capture_drain(struct capture *c);
 /* Drain, then let later text go to another parent, or nowhere (discard). */
 void capture_set_parent(struct capture *c, struct parent *parent, bool discard);
+/* The same to compare with only: it may be gone. */
+static inline const struct parent *capture_parent_now(struct capture *c)
+{
+	return atomic_load(&c->parent);
+}
 /* Whose output it is now, a new reference, and whether it is dropped. */
 struct parent *capture_parent(struct capture *c, bool *ret_discard);
 

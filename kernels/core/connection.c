@@ -37,6 +37,7 @@ int connection_from_json(const json_t *j, struct connection *ret, char *why, siz
 
 		if (port < 1 || port > 65535)
 			return FAIL("\"%s\" is missing or not a port", port_names[i]);
+		c.port[i] = (int)port;
 		n = snprintf(c.address[i], sizeof(c.address[i]), "%s://%s%c%d", transport, ip,
 			     strcmp(transport, "ipc") ? ':' : '-', (int)port);
 		if (n < 0 || (size_t)n >= sizeof(c.address[i]))

@@ -17,6 +17,7 @@ enum {
 
 struct connection {
 	char address[CHANNELS][CONNECTION_ADDRESS_MAX];
+	int port[CHANNELS];
 	char key[WIRE_KEY_MAX];
 	size_t key_len;
 };

@@ -1,24 +1,17 @@
 #include "core/control.h"
 #include "core/core.h"
 #include "core/log.h"
+#include "core/handlers.h"
 #include "core/reply.h"
 #include "core/threads.h"
+#include "core/usage.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/eventfd.h>
-
-struct control_out {
-	struct control_out *next;
-	struct slice idents[WIRE_IDENTS_MAX];
-	size_t n_idents;
-	struct parent *parent;
-	char type[MESSAGE_TYPE_MAX];
-	char *text; /* content, or the key when type is empty */
-	size_t len;
-};
+#include <sys/syscall.h>
 
 static void wake(int fd)
 {
@@ -27,70 +20,6 @@ static void wake(int fd)
 	/* Cannot fail: the counter is far from its maximum. */
 	if (write(fd, &one, sizeof(one)) < 0)
 		log_line("control: cannot wake a thread: %s", strerror(errno));
-}
-
-static void out_free(struct control_out *o)
-{
-	size_t i;
-
-	for (i = 0; i < o->n_idents; i++)
-		free((void *)o->idents[i].data);
-	parent_unref(o->parent);
-	free(o->text);
-	free(o);
-}
-
-static void out_post(struct control *ctl, struct control_out *o)
-{
-	pthread_mutex_lock(&ctl->lock);
-	*ctl->out_tail = o;
-	ctl->out_tail = &o->next;
-	pthread_mutex_unlock(&ctl->lock);
-	wake(ctl->wake_fd);
-}
-
-void control_reply(struct control *ctl, const struct request *r, const char *type, json_t *content)
-{
-	struct control_out *o = calloc(1, sizeof(*o));
-	size_t i;
-	void *copy;
-
-	if (o)
-		o->text = json_dumps(content, JSON_COMPACT);
-	json_decref(content);
-	if (!o || !o->text) {
-		free(o);
-		log_line("control: out of memory, a %s was lost", type);
-		return;
-	}
-	o->len = strlen(o->text);
-	o->parent = parent_ref(r->parent);
-	strncpy(o->type, type, sizeof(o->type) - 1);
-	/* The request is freed before the control thread sends. */
-	for (i = 0; i < r->view.n_idents; i++) {
-		copy = malloc(r->view.idents[i].len + 1);
-		if (!copy)
-			break;
-		memcpy(copy, r->view.idents[i].data, r->view.idents[i].len);
-		o->idents[o->n_idents++] = (struct slice){ copy, r->view.idents[i].len };
-	}
-	out_post(ctl, o);
-}
-
-int control_rekey(struct control *ctl, const char *key, size_t len)
-{
-	struct control_out *o = calloc(1, sizeof(*o));
-
-	if (o)
-		o->text = malloc(len + 1);
-	if (!o || !o->text) {
-		free(o);
-		return -ENOMEM;
-	}
-	memcpy(o->text, key, len);
-	o->len = len;
-	out_post(ctl, o);
-	return 0;
 }
 
 struct request *control_take(struct control *ctl)
@@ -114,8 +43,7 @@ struct request *control_take(struct control *ctl)
 static void answer(struct control *ctl, const struct request *r, const char *type, const char *text)
 {
 	struct slice content = { text, strlen(text) };
-	int err = reply_send(ctl->sock, &ctl->signer, &ctl->core->session, r->view.idents, r->view.n_idents,
-			     type, r->parent, content);
+	int err = reply_send(ctl->sock, &ctl->signer, &ctl->core->session, r, type, content);
 
 	if (err)
 		log_line("control: a %s was lost: %s", type, strerror(-err));
@@ -131,18 +59,69 @@ static void serve_shutdown(struct control *ctl, const struct request *r)
 	iopub_put_json(&ctl->core->iopub, "shutdown_reply", r->parent, json_loads(text, 0, NULL), NULL);
 }
 
+static void remember(struct control *ctl, const struct request *r)
+{
+	const struct slice *ident = r->view.idents;
+	size_t n = r->view.n_idents > 0 && ident->len <= sizeof(ctl->last_ident) ? ident->len : 0;
+
+	pthread_mutex_lock(&ctl->lock);
+	parent_unref(ctl->last);
+	ctl->last = parent_ref(r->parent);
+	if (n > 0)
+		memcpy(ctl->last_ident, ident->data, n);
+	ctl->last_ident_len = n;
+	pthread_mutex_unlock(&ctl->lock);
+}
+
+struct parent *control_last(struct control *ctl, char *ret_ident, size_t *ret_len)
+{
+	struct parent *last;
+
+	pthread_mutex_lock(&ctl->lock);
+	last = parent_ref(ctl->last);
+	memcpy(ret_ident, ctl->last_ident, ctl->last_ident_len);
+	*ret_len = ctl->last_ident_len;
+	pthread_mutex_unlock(&ctl->lock);
+	return last;
+}
+
+static void pass_to_main(struct control *ctl, struct request *r)
+{
+	pthread_mutex_lock(&ctl->lock);
+	*ctl->in_tail = r;
+	ctl->in_tail = &r->next;
+	pthread_mutex_unlock(&ctl->lock);
+	core_wake(ctl->core);
+}
+
+static void answer_usage(struct control *ctl, const struct request *r)
+{
+	json_t *content = usage_content();
+	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
+
+	answer(ctl, r, "usage_reply", text ? text : "{\"status\":\"error\"}");
+	json_decref(content);
+	free(text);
+}
+
+static bool is_own(const char *type)
+{
+	return !strcmp(type, "kernel_info_request") || !strcmp(type, "interrupt_request") ||
+	       !strcmp(type, "usage_request") || !strcmp(type, "shutdown_request");
+}
+
 static void serve(struct control *ctl, struct request *r)
 {
 	struct core *c = ctl->core;
 	bool leave = false;
 
-	if (strcmp(r->type, "kernel_info_request") && strcmp(r->type, "interrupt_request") &&
-	    strcmp(r->type, "shutdown_request")) {
-		pthread_mutex_lock(&ctl->lock);
-		*ctl->in_tail = r;
-		ctl->in_tail = &r->next;
-		pthread_mutex_unlock(&ctl->lock);
-		wake(c->wake_fd);
+	remember(ctl, r);
+	if (subshell_serves(c, r->type)) {
+		subshell_serve(c, r);
+		return;
+	}
+	if (!is_own(r->type)) {
+		pass_to_main(ctl, r);
 		return;
 	}
 	iopub_put_status(&c->iopub, "busy", r->parent, false);
@@ -152,6 +131,8 @@ static void serve(struct control *ctl, struct request *r)
 		core_interrupt(c);
 		ctl->nudges = CORE_NUDGES;
 		answer(ctl, r, "interrupt_reply", "{\"status\":\"ok\"}");
+	} else if (!strcmp(r->type, "usage_request")) {
+		answer_usage(ctl, r);
 	} else {
 		serve_shutdown(ctl, r);
 		leave = true;
@@ -162,48 +143,32 @@ static void serve(struct control *ctl, struct request *r)
 		core_stop(c);
 }
 
-static void receive(struct control *ctl)
+/* The shell socket is this thread's. */
+static void serve_shell(struct control *ctl, struct request *r)
+{
+	if (shell_route(ctl->core, r))
+		return;
+	r->lost = true;
+	handlers_serve(ctl->core, r);
+	request_free(r);
+}
+
+static void receive(struct control *ctl, void *sock, enum channel channel,
+		    void (*take)(struct control *, struct request *))
 {
 	struct request *r;
 	struct frames frames;
 	int err;
 
-	while ((err = sock_recv(ctl->sock, &frames)) != -EAGAIN) {
+	while ((err = sock_recv(sock, &frames)) != -EAGAIN) {
 		if (!err)
-			err = request_parse(&ctl->signer, CHANNEL_CONTROL, &frames, &r);
+			err = request_parse(&ctl->signer, channel, &frames, &r);
 		if (!err)
-			serve(ctl, r);
-		else if (err != -E2BIG && err != -EBADMSG && err != -EACCES && err != -ENOMEM)
+			take(ctl, r);
+		else if (!reply_is_skipped(err))
 			return;
 		else
 			log_line("control: a message was skipped: %s", reply_skip_reason(err));
-	}
-}
-
-static void send_out(struct control *ctl)
-{
-	struct control_out *o;
-	int err;
-
-	for (;;) {
-		pthread_mutex_lock(&ctl->lock);
-		o = ctl->out;
-		if (o)
-			ctl->out = o->next;
-		if (!ctl->out)
-			ctl->out_tail = &ctl->out;
-		pthread_mutex_unlock(&ctl->lock);
-		if (!o)
-			return;
-		if (o->type[0])
-			err = reply_send(ctl->sock, &ctl->signer, &ctl->core->session, o->idents, o->n_idents,
-					 o->type, o->parent, (struct slice){ o->text, o->len });
-		else
-			err = wire_rekey(&ctl->signer, o->text, o->len);
-		if (err)
-			log_line("control: %s failed: %s", o->type[0] ? o->type : "the new key",
-				 strerror(-err));
-		out_free(o);
 	}
 }
 
@@ -237,31 +202,62 @@ static int wait_ms(const struct control *ctl, bool last)
 	return ctl->nudges ? CORE_NUDGE_MS << (CORE_NUDGES - ctl->nudges) : -1;
 }
 
-static void *control_main(void *arg)
+static int wait_events(struct control *ctl, bool last)
 {
-	struct control *ctl = arg;
 	zmq_pollitem_t items[] = {
 		{ .socket = ctl->sock, .events = ZMQ_POLLIN },
 		{ .fd = ctl->wake_fd, .events = ZMQ_POLLIN },
+		{ .socket = ctl->core->shell, .events = ZMQ_POLLIN },
+		{ 0 },
 	};
 	uint64_t count;
+	int n_items = 2, n;
+
+	if (ctl->core->shell_handed)
+		n_items = 3;
+	if (ctl->owner_fd >= 0)
+		items[n_items++] = (zmq_pollitem_t){ .fd = ctl->owner_fd, .events = ZMQ_POLLIN };
+	n = zmq_poll(items, n_items, wait_ms(ctl, last));
+	if (n > 0 && items[1].revents && read(ctl->wake_fd, &count, sizeof(count)) < 0)
+		log_line("control: cannot read the wake-up: %s", strerror(errno));
+	if (n > 0 && ctl->owner_fd >= 0 && items[n_items - 1].revents) {
+		log_line("control: the process that started this kernel ended; so does the kernel");
+		close(ctl->owner_fd);
+		ctl->owner_fd = -1;
+		core_stop(ctl->core);
+	}
+	return n;
+}
+
+static void *control_main(void *arg)
+{
+	struct control *ctl = arg;
 	bool last = false;
 	int n;
 
 	while (!is_stopping(ctl)) {
 		last = atomic_load(&ctl->core->stop);
-		n = zmq_poll(items, 2, wait_ms(ctl, last));
+		n = wait_events(ctl, last);
 		if (n == 0 && last)
 			leave_without_main(ctl);
 		if (n == 0)
 			ctl->nudges = core_nudge(ctl->core) ? ctl->nudges - 1 : 0;
-		if (n > 0 && items[1].revents && read(ctl->wake_fd, &count, sizeof(count)) < 0)
-			log_line("control: cannot read the wake-up: %s", strerror(errno));
-		send_out(ctl);
-		receive(ctl);
+		control_send_out(ctl);
+		receive(ctl, ctl->sock, CHANNEL_CONTROL, serve);
+		if (ctl->core->shell_handed)
+			receive(ctl, ctl->core->shell, CHANNEL_SHELL, serve_shell);
 	}
 	zmq_close(ctl->sock);
 	return NULL;
+}
+
+/* jupyter_client names itself so: a kernel must not outlive a client that crashed. */
+static int open_owner(void)
+{
+	const char *pid = getenv("JPY_PARENT_PID");
+	long n = pid ? strtol(pid, NULL, 10) : 0;
+
+	return n > 1 ? (int)syscall(SYS_pidfd_open, (pid_t)n, 0) : -1;
 }
 
 int control_start(struct control *ctl, struct core *c, void *sock, const struct wire_signer *signer,
@@ -273,6 +269,7 @@ int control_start(struct control *ctl, struct core *c, void *sock, const struct 
 	ctl->in_tail = &ctl->in;
 	ctl->out_tail = &ctl->out;
 	pthread_mutex_init(&ctl->lock, NULL);
+	ctl->owner_fd = open_owner();
 	ctl->wake_fd = eventfd(0, EFD_CLOEXEC);
 	err = ctl->wake_fd < 0 ? -errno : thread_start(&ctl->thread, "control", control_main, ctl, SCHED_OTHER);
 	if (err)
@@ -283,7 +280,6 @@ int control_start(struct control *ctl, struct core *c, void *sock, const struct 
 
 void control_stop(struct control *ctl)
 {
-	struct control_out *o;
 	struct request *r;
 
 	if (!ctl->started)
@@ -296,10 +292,8 @@ void control_stop(struct control *ctl)
 	ctl->started = false;
 	while ((r = control_take(ctl)))
 		request_free(r);
-	while ((o = ctl->out)) {
-		ctl->out = o->next;
-		out_free(o);
-	}
+	control_drop_out(ctl);
+	parent_unref(ctl->last);
 	wire_signer_free(&ctl->signer);
 	close(ctl->wake_fd);
 	free(ctl->kernel_info);

@@ -106,8 +106,11 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 	int err;
 
 	*c = (struct core){ .ops = ops, .lang = lang, .conn = *conn };
-	c->pending_tail = &c->pending;
+	shell_init(&c->shell_line, c);
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->queue_lock, NULL);
+	pthread_mutex_init(&c->shell_lock, NULL);
+	pthread_mutex_init(&c->input_lock, NULL);
 	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = session_init(&c->session);
@@ -144,10 +147,8 @@ void core_finish(struct core *c)
 	capture_drain(&c->capture);
 	control_stop(&c->control);
 	iopub_stop(&c->iopub, CORE_STOP_MS);
-	while ((r = c->pending)) {
-		c->pending = r->next;
+	while ((r = shell_next(&c->shell_line)))
 		request_free(r);
-	}
 	zmq_close(c->shell);
 	zmq_close(c->stdin_sock);
 	zmq_ctx_shutdown(c->zctx);
@@ -214,73 +215,23 @@ bool core_nudge(struct core *c)
 
 /* ---- requests ---- */
 
-static void pending_append(struct core *c, struct request *r)
-{
-	*c->pending_tail = r;
-	c->pending_tail = &r->next;
-}
-
-/* Take all that came by shell. */
-static void receive(struct core *c)
-{
-	struct request *r;
-	struct frames frames;
-	int err;
-
-	while ((err = sock_recv(c->shell, &frames)) != -EAGAIN) {
-		if (!err)
-			err = request_parse(&c->signer, CHANNEL_SHELL, &frames, &r);
-		if (!err)
-			pending_append(c, r);
-		else if (err != -E2BIG && err != -EBADMSG && err != -EACCES && err != -ENOMEM)
-			return;
-		else
-			log_line("shell: a message was skipped: %s", reply_skip_reason(err));
-	}
-}
-
-void core_abort_queued(struct core *c)
-{
-	zmq_pollitem_t item = { .socket = c->shell, .events = ZMQ_POLLIN };
-	struct request *r;
-
-	do {
-		receive(c);
-	} while (zmq_poll(&item, 1, CORE_ABORT_GATHER_MS) > 0);
-	for (r = c->pending; r; r = r->next) {
-		if (!strcmp(r->type, "execute_request"))
-			r->aborted = true;
-	}
-}
-
 static struct request *next_request(struct core *c)
 {
 	struct request *r = control_take(&c->control);
 
+	if (!r)
+		r = shell_next(&c->shell_line);
 	if (r)
 		return r;
-	if (!c->pending)
-		receive(c);
-	r = c->pending;
-	if (!r)
-		return NULL;
-	c->pending = r->next;
-	if (!c->pending)
-		c->pending_tail = &c->pending;
-	r->next = NULL;
-	return r;
+	shell_receive(c);
+	return shell_next(&c->shell_line);
 }
 
 static void wait_request(struct core *c)
 {
-	zmq_pollitem_t items[] = {
-		{ .socket = c->shell, .events = ZMQ_POLLIN },
-		{ .fd = c->wake_fd, .events = ZMQ_POLLIN },
-	};
-	uint64_t count;
-
-	if (zmq_poll(items, 2, -1) > 0 && items[1].revents && read(c->wake_fd, &count, sizeof(count)) < 0)
-		log_line("shell: cannot read the wake-up: %s", strerror(errno));
+	if (c->ops->idle && c->ops->idle(c->lang, c))
+		return;
+	shell_wait(c, -1);
 }
 
 void core_run(struct core *c)
@@ -299,13 +250,30 @@ void core_run(struct core *c)
 	}
 }
 
-void core_stop(struct core *c)
+void core_serve_comms(struct core *c)
+{
+	struct request *r;
+
+	shell_receive(c);
+	while ((r = shell_next_comm(c))) {
+		handlers_serve(c, r);
+		request_free(r);
+	}
+}
+
+void core_wake(struct core *c)
 {
 	uint64_t one = 1;
 
-	atomic_store(&c->stop, true);
+	/* Cannot fail: the counter is far from its maximum. */
 	if (write(c->wake_fd, &one, sizeof(one)) < 0)
 		log_line("cannot wake the main thread: %s", strerror(errno));
+}
+
+void core_stop(struct core *c)
+{
+	atomic_store(&c->stop, true);
+	core_wake(c);
 }
 
 /* ---- publishing ---- */
@@ -322,30 +290,55 @@ bool core_wait_room(struct core *c)
 	return iopub_wait_room(&c->iopub, 100) == 0;
 }
 
-int core_publish(struct core *c, const char *type, json_t *content, json_t *metadata,
-		 struct iopub_buffer *buffers, size_t n_buffers)
+int core_publish_about(struct core *c, struct parent *parent, bool quiet, const char *type, json_t *content,
+		       json_t *metadata, struct iopub_buffer *buffers, size_t n_buffers)
 {
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
 	char *meta = metadata ? json_dumps(metadata, JSON_COMPACT) : NULL;
-	struct parent *parent;
-	bool quiet;
 	size_t i;
-	int err;
 
 	json_decref(content);
 	json_decref(metadata);
 	capture_drain(&c->capture);
-	parent = capture_parent(&c->capture, &quiet);
-	if (text && !quiet) {
-		err = iopub_put(&c->iopub, type, parent, text, strlen(text), meta, buffers, n_buffers);
-		parent_unref(parent);
-		return err;
-	}
-	parent_unref(parent);
+	if (text && !quiet)
+		return iopub_put(&c->iopub, type, parent, text, strlen(text), meta, buffers, n_buffers);
 	for (i = 0; i < n_buffers; i++)
 		free(buffers[i].data);
 	free(buffers);
 	free(meta);
 	free(text);
 	return quiet ? 0 : -ENOMEM;
+}
+
+int core_publish(struct core *c, const char *type, json_t *content, json_t *metadata,
+		 struct iopub_buffer *buffers, size_t n_buffers)
+{
+	bool quiet;
+	struct parent *parent = capture_parent(&c->capture, &quiet);
+	int err = core_publish_about(c, parent, quiet, type, content, metadata, buffers, n_buffers);
+
+	parent_unref(parent);
+	return err;
+}
+
+int core_put_text(struct core *c, int stream, struct parent *parent, const char *text, size_t len)
+{
+	struct utf8_stream u = { .n = 0 };
+	BUF_AUTO clean = { 0 };
+	size_t n;
+	int err = 0;
+
+	capture_drain(&c->capture);
+	while (len > 0 && !err) {
+		n = len < CAPTURE_CHUNK ? len : CAPTURE_CHUNK;
+		utf8_feed(&u, text, n, &clean);
+		text += n;
+		len -= n;
+		if (len == 0)
+			utf8_end(&u, &clean);
+		if (clean.len > 0)
+			err = iopub_put_text(&c->iopub, stream, parent, clean.data, clean.len);
+		clean.len = 0;
+	}
+	return clean.failed ? -ENOMEM : err;
 }

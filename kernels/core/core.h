@@ -1,8 +1,9 @@
 /* A Jupyter kernel without its language: sockets, threads, requests, order.
  *
  * Threads: the caller of core_run() serves shell requests, one after another,
- * and runs the language; control serves its channel and interrupts beside it;
- * iopub publishes (core/iopub.h); heartbeat echoes. Only the first ever takes
+ * and runs the language; subshells do the same beside it (core/shell.h); control
+ * serves its channel and interrupts;
+ * iopub publishes (core/iopub.h); heartbeat echoes. Only the first two ever take
  * an interpreter's lock.
  *
  * Every execute_request gets one execute_reply. For every request: status busy,
@@ -24,6 +25,7 @@
 #include "core/iopub.h"
 #include "core/lang.h"
 #include "core/request.h"
+#include "core/shell.h"
 
 enum {
 	/* Milliseconds a failed execution waits for requests that its client sent
@@ -50,12 +52,16 @@ struct core {
 	struct control control;
 	struct heartbeat heartbeat;
 	int wake_fd; /* a request came by control, or it is time to stop */
-	/* Requests taken from the shell socket but not served, in order. */
-	struct request *pending, **pending_tail;
-	/* What is being served; main thread only. */
-	const struct request *current;
-	bool quiet; /* current is silent: nothing but its status is published */
-	int execution_count;
+	struct shell shell_line; /* the main shell */
+	struct shell *subshells;
+	pthread_mutex_t queue_lock; /* of the requests of all lines, and of the list above */
+	/* Who uses the shell socket: see core/shell.h. */
+	pthread_mutex_t shell_lock;
+	atomic_bool shell_wanted;
+	bool shell_handed;
+	/* One question at a time: the stdin channel cannot tell answers apart. */
+	pthread_mutex_t input_lock;
+	atomic_int execution_count;
 	atomic_bool stop;
 	/* The user's code is running and may be interrupted. Guarded by lock, so
 	 * that no signal is sent after it turned false. */
@@ -81,6 +87,14 @@ void core_finish(struct core *c);
  * Steals content and metadata; takes over buffers. -ENOMEM. */
 int core_publish(struct core *c, const char *type, json_t *content, json_t *metadata,
 		 struct iopub_buffer *buffers, size_t n_buffers);
+/* The same about another request. quiet: it is silent, nothing is published. */
+int core_publish_about(struct core *c, struct parent *parent, bool quiet, const char *type, json_t *content,
+		       json_t *metadata, struct iopub_buffer *buffers, size_t n_buffers);
+/* Queue text of a stream (0 stdout, 1 stderr) that belongs to another request
+ * than what the descriptors carry. Any bytes; what is no UTF-8 becomes U+FFFD. */
+int core_put_text(struct core *c, int stream, struct parent *parent, const char *text, size_t len);
+/* Serve comm messages that came while a cell waits for them. Main thread. */
+void core_serve_comms(struct core *c);
 /* Have output written so far published before what follows. */
 void core_flush(struct core *c);
 /* Wait until output has room; true: go on, false: not within 100 ms, look for
@@ -91,6 +105,9 @@ void core_interruptible(struct core *c, bool on);
  * for an interrupt and call core_input_wait() again. */
 int core_input_ask(struct core *c, const char *prompt, size_t len, bool password);
 int core_input_wait(struct core *c, json_t **ret_value);
+/* Between ask and the end of its wait. -EBUSY: another thread asks something. */
+int core_input_begin(struct core *c);
+void core_input_end(struct core *c);
 /* Raise SIGINT in the user's code, if any runs, and in its children. Any thread. */
 void core_interrupt(struct core *c);
 /* An interpreter looks for signals between its steps. One that comes between the
@@ -98,6 +115,8 @@ void core_interrupt(struct core *c);
  * make it return, so that the interpreter looks again. False: no code runs. */
 bool core_nudge(struct core *c);
 void core_stop(struct core *c);
+/* Have the main thread look for requests. Any thread. */
+void core_wake(struct core *c);
 
 /* True in a child made by fork(), where no thread of the core lives. */
 bool core_is_child(void);

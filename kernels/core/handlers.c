@@ -1,7 +1,8 @@
 #include "core/handlers.h"
 #include "core/core.h"
 #include "core/log.h"
-#include "core/reply.h"
+#include "core/shell.h"
+#include "core/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static json_t *with_count(struct core *c, json_t *content)
 static json_t *handle_execute(struct core *c, struct request *r)
 {
 	bool silent = request_bool(r, "silent", false);
+	bool is_main = shell_self(c) == &c->shell_line;
 	json_t *content;
 	const char *status;
 
@@ -37,7 +39,9 @@ static json_t *handle_execute(struct core *c, struct request *r)
 		return with_count(c, json_pack("{s:s}", "status", "aborted"));
 	if (r->malformed[0])
 		return with_count(c, error_content("BadRequest", r->malformed));
-	capture_set_parent(&c->capture, r->parent, silent);
+	/* What the descriptors carry belongs to the main shell's cell. */
+	if (is_main)
+		capture_set_parent(&c->capture, r->parent, silent);
 	content = c->ops->execute(c->lang, c, r);
 	status = json_string_value(json_object_get(content, "status"));
 	if (!status)
@@ -46,9 +50,10 @@ static json_t *handle_execute(struct core *c, struct request *r)
 	/* What C code printed and did not flush belongs to this cell too; text
 	 * that was cut inside a character ends here. */
 	fflush(stdout);
-	capture_set_parent(&c->capture, r->parent, silent);
+	if (is_main)
+		capture_set_parent(&c->capture, r->parent, silent);
 	if (!strcmp(status, "error") && !silent && request_bool(r, "stop_on_error", true))
-		core_abort_queued(c);
+		shell_abort_queued(shell_self(c));
 	return content;
 }
 
@@ -80,27 +85,53 @@ static json_t *handle_history(struct core *c, struct request *r)
 
 static json_t *handle_comm_info(struct core *c, struct request *r)
 {
-	(void)c;
-	(void)r;
+	if (c->ops->comm_info)
+		return c->ops->comm_info(c->lang, c, r);
 	return json_pack("{s:s, s:{}}", "status", "ok", "comms");
 }
 
-/* No target is registered: say so, as the protocol wants. */
-static json_t *handle_comm_open(struct core *c, struct request *r)
+/* Output of a comm's callbacks belongs to the comm's message; what threads print
+ * later belongs to the cell again. */
+static void call_comm(struct core *c, struct request *r)
+{
+	bool quiet, is_main = shell_self(c) == &c->shell_line;
+	struct parent *parent = capture_parent(&c->capture, &quiet);
+
+	if (is_main)
+		capture_set_parent(&c->capture, r->parent, false);
+	json_decref(c->ops->comm(c->lang, c, r));
+	if (is_main && !core_is_child())
+		capture_set_parent(&c->capture, parent, quiet);
+	parent_unref(parent);
+}
+
+static json_t *handle_comm(struct core *c, struct request *r)
 {
 	const char *id = json_string_value(json_object_get(r->content, "comm_id"));
 
-	if (id)
+	if (c->ops->comm)
+		call_comm(c, r);
+	else if (id && !strcmp(r->type, "comm_open"))
 		iopub_put_json(&c->iopub, "comm_close", r->parent,
 			       json_pack("{s:s, s:{}}", "comm_id", id, "data"), NULL);
 	return NULL;
 }
 
-static json_t *handle_ignored(struct core *c, struct request *r)
+static json_t *handle_connect(struct core *c, struct request *r)
+{
+	const int *port = c->conn.port;
+
+	(void)r;
+	return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "status", "ok", "shell_port", port[CHANNEL_SHELL],
+			 "control_port", port[CHANNEL_CONTROL], "stdin_port", port[CHANNEL_STDIN], "iopub_port",
+			 port[CHANNEL_IOPUB], "hb_port", port[CHANNEL_HB]);
+}
+
+static json_t *handle_usage(struct core *c, struct request *r)
 {
 	(void)c;
 	(void)r;
-	return NULL;
+	return usage_content();
 }
 
 static json_t *handle_identity(struct core *c, struct request *r)
@@ -133,9 +164,11 @@ static const struct handler handlers[] = {
 	{ "is_complete_request", "is_complete_reply", handle_is_complete },
 	{ "history_request", "history_reply", handle_history },
 	{ "comm_info_request", "comm_info_reply", handle_comm_info },
-	{ "comm_open", NULL, handle_comm_open },
-	{ "comm_msg", NULL, handle_ignored },
-	{ "comm_close", NULL, handle_ignored },
+	{ "comm_open", NULL, handle_comm },
+	{ "comm_msg", NULL, handle_comm },
+	{ "comm_close", NULL, handle_comm },
+	{ "connect_request", "connect_reply", handle_connect },
+	{ "usage_request", "usage_reply", handle_usage },
 	{ "interrupt_request", "interrupt_reply", handle_interrupt },
 	{ "shutdown_request", "shutdown_reply", handle_shutdown },
 	{ "carrel_identity_request", "carrel_identity_reply", handle_identity },
@@ -150,28 +183,6 @@ static const struct handler *find_handler(const char *type)
 			return &handlers[i];
 	}
 	return NULL;
-}
-
-static void send_reply(struct core *c, const struct request *r, const char *type, json_t *content)
-{
-	char *text;
-	int err;
-
-	if (r->channel == CHANNEL_CONTROL) {
-		control_reply(&c->control, r, type, content);
-		return;
-	}
-	text = json_dumps(content, JSON_COMPACT);
-	json_decref(content);
-	if (!text) {
-		log_line("shell: out of memory, a %s was lost", type);
-		return;
-	}
-	err = reply_send(c->shell, &c->signer, &c->session, r->view.idents, r->view.n_idents, type, r->parent,
-			 (struct slice){ text, strlen(text) });
-	if (err)
-		log_line("shell: a %s was lost: %s", type, strerror(-err));
-	free(text);
 }
 
 /* After the reply to carrel_identity_request both sides sign with its key. */
@@ -195,13 +206,37 @@ static bool is_ok(const json_t *content)
 	return status && !strcmp(status, "ok");
 }
 
+/* A request for a subshell that does not exist: whoever waits for a reply gets one. */
+static void refuse(struct core *c, struct request *r)
+{
+	static const char request[] = "_request";
+	const char *id = json_string_value(json_object_get(r->header, "subshell_id"));
+	size_t n = strlen(r->type), tail = sizeof(request) - 1;
+	char why[100], type[MESSAGE_TYPE_MAX];
+
+	iopub_put_status(&c->iopub, "busy", r->parent, false);
+	if (n > tail && n < sizeof(type) && !strcmp(r->type + n - tail, request)) {
+		snprintf(why, sizeof(why), "Unknown subshell_id '%.60s'", id ? id : "");
+		snprintf(type, sizeof(type), "%.*s_reply", (int)(n - tail), r->type);
+		shell_reply(c, r, type, with_count(c, error_content("UnknownSubshellError", why)));
+	}
+	iopub_put_status(&c->iopub, "idle", r->parent, false);
+}
+
 void handlers_serve(struct core *c, struct request *r)
 {
 	const struct handler *h = find_handler(r->type);
+	struct shell *s = shell_self(c);
+	const struct request *outer = s->current;
 	json_t *content = NULL;
 	bool ok, hold;
 
-	c->current = r;
+	if (r->lost) {
+		refuse(c, r);
+		return;
+	}
+	s->current = r;
+	message_date(r->started);
 	/* Most cells are short: what they publish leaves with their end. */
 	hold = h && h->handle == handle_execute && !r->aborted && !request_bool(r, "silent", false);
 	iopub_put_status(&c->iopub, "busy", r->parent, hold);
@@ -219,7 +254,7 @@ void handlers_serve(struct core *c, struct request *r)
 		if (!content)
 			content = error_content("MemoryError", "no memory was left for the reply");
 		if (content)
-			send_reply(c, r, h->reply, content);
+			shell_reply(c, r, h->reply, content);
 	} else {
 		json_decref(content);
 	}
@@ -227,5 +262,5 @@ void handlers_serve(struct core *c, struct request *r)
 		take_key(c, r, ok);
 	capture_drain(&c->capture);
 	iopub_put_status(&c->iopub, "idle", r->parent, false);
-	c->current = NULL;
+	s->current = outer;
 }

@@ -5,9 +5,7 @@
 struct core;
 struct request;
 
-/* Busy, handle, reply, idle. Main thread. */
+/* Busy, handle, reply, idle. A thread that serves a line of requests. */
 void handlers_serve(struct core *c, struct request *r);
-/* Mark every execute_request that waits behind a failed one. */
-void core_abort_queued(struct core *c);
 
 #endif

@@ -20,7 +20,7 @@ int core_input_ask(struct core *c, const char *prompt, size_t len, bool password
 {
 	json_t *content = json_pack("{s:s%, s:b}", "prompt", prompt, len, "password", (int)password);
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
-	const struct request *r = c->current;
+	const struct request *r = shell_self(c)->current;
 	int err;
 
 	json_decref(content);
@@ -28,8 +28,8 @@ int core_input_ask(struct core *c, const char *prompt, size_t len, bool password
 		return -ENOMEM;
 	drop_stale(c);
 	capture_drain(&c->capture);
-	err = reply_send(c->stdin_sock, &c->signer, &c->session, r->view.idents, r->view.n_idents,
-			 "input_request", r->parent, (struct slice){ text, strlen(text) });
+	err = reply_send_to(c->stdin_sock, &c->signer, &c->session, r->view.idents, r->view.n_idents,
+			    "input_request", r->parent, "{}", (struct slice){ text, strlen(text) });
 	free(text);
 	return err;
 }
@@ -81,4 +81,14 @@ int core_input_wait(struct core *c, json_t **ret_value)
 			return -EINTR;
 		}
 	}
+}
+
+int core_input_begin(struct core *c)
+{
+	return -pthread_mutex_trylock(&c->input_lock);
+}
+
+void core_input_end(struct core *c)
+{
+	pthread_mutex_unlock(&c->input_lock);
 }

@@ -1,4 +1,5 @@
-/* What a language gives the core. All are called on the main thread.
+/* What a language gives the core. All are called on the main thread, and on the
+ * threads of subshells when it has thread_begin.
  *
  * Each op that returns json_t * returns the content of the reply, a new
  * reference, status included, whatever happened; NULL only when memory is out.
@@ -23,6 +24,19 @@ struct lang_ops {
 	json_t *(*history)(void *lang, struct core *c, const struct request *r);
 	/* New randomness and environment; "status" ok or error as of a reply. */
 	json_t *(*identity)(void *lang, struct core *c, const struct request *r);
+
+	/* ---- those may be NULL ---- */
+
+	/* comm_open, comm_msg, comm_close: no reply, NULL is returned. NULL: no
+	 * target is known, and what is opened is closed. */
+	json_t *(*comm)(void *lang, struct core *c, const struct request *r);
+	json_t *(*comm_info)(void *lang, struct core *c, const struct request *r);
+	/* Nothing is asked: go on with what runs in the background until
+	 * core.wake_fd or the shell socket is readable. False: there is nothing. */
+	bool (*idle)(void *lang, struct core *c);
+	/* The calling thread begins and ends to serve a subshell. False: it cannot. */
+	bool (*thread_begin)(void *lang, const char *subshell_id);
+	void (*thread_end)(void *lang);
 };
 
 #endif

@@ -20,21 +20,29 @@ int session_init(struct session *s)
 	return 0;
 }
 
-size_t session_header(struct session *s, const char *type, char out[MESSAGE_HEADER_MAX])
+void message_date(char out[MESSAGE_DATE_MAX])
 {
-	unsigned long count = atomic_fetch_add(&s->count, 1);
 	struct timespec now;
 	struct tm tm;
-	int n;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
+	snprintf(out, MESSAGE_DATE_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%06luZ", (unsigned)tm.tm_year % 10000 + 1900,
+		 (unsigned)tm.tm_mon % 100 + 1, (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
+		 (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned long)now.tv_nsec / 1000 % 1000000);
+}
+
+size_t session_header(struct session *s, const char *type, char out[MESSAGE_HEADER_MAX])
+{
+	unsigned long count = atomic_fetch_add(&s->count, 1);
+	char date[MESSAGE_DATE_MAX];
+	int n;
+
+	message_date(date);
 	n = snprintf(out, MESSAGE_HEADER_MAX,
 		     "{\"msg_id\":\"%s_%lu\",\"session\":\"%s\",\"username\":\"kernel\","
-		     "\"date\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ\",\"msg_type\":\"%.*s\","
-		     "\"version\":\"" MESSAGE_VERSION "\"}",
-		     s->id, count, s->id, tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-		     tm.tm_sec, now.tv_nsec / 1000, MESSAGE_TYPE_MAX, type);
+		     "\"date\":\"%s\",\"msg_type\":\"%.*s\",\"version\":\"" MESSAGE_VERSION "\"}",
+		     s->id, count, s->id, date, MESSAGE_TYPE_MAX, type);
 	return n < MESSAGE_HEADER_MAX ? (size_t)n : MESSAGE_HEADER_MAX - 1;
 }
 

@@ -6,11 +6,12 @@
 #include <stddef.h>
 #include "core/wire.h"
 
-#define MESSAGE_VERSION "5.3"
+#define MESSAGE_VERSION "5.5"
 
 enum {
 	MESSAGE_HEADER_MAX = 320,
 	MESSAGE_TYPE_MAX = 64,
+	MESSAGE_DATE_MAX = 40,
 };
 
 /* The sender of all messages of one kernel process. Shared by its threads. */
@@ -21,6 +22,8 @@ struct session {
 
 /* A fresh random id. -errno when the system has no randomness. */
 int session_init(struct session *s);
+/* The time now, as headers have it. */
+void message_date(char out[MESSAGE_DATE_MAX]);
 /* Write a header with an id no other message of the session has.
  * type is at most MESSAGE_TYPE_MAX bytes. Returns its length. */
 size_t session_header(struct session *s, const char *type, char out[MESSAGE_HEADER_MAX]);

@@ -2,16 +2,18 @@
 #include "core/sock.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-int reply_send(void *sock, struct wire_signer *signer, struct session *session, const struct slice *idents,
-	       size_t n_idents, const char *type, const struct parent *parent, struct slice content)
+int reply_send_to(void *sock, struct wire_signer *signer, struct session *session, const struct slice *idents,
+		  size_t n_idents, const char *type, const struct parent *parent, const char *metadata,
+		  struct slice content)
 {
 	char header[MESSAGE_HEADER_MAX];
 	struct slice part[WIRE_PARTS] = {
 		[WIRE_HEADER] = { header, session_header(session, type, header) },
 		[WIRE_PARENT] = parent_slice(parent),
-		[WIRE_METADATA] = { "{}", 2 },
+		[WIRE_METADATA] = { metadata, strlen(metadata) },
 		[WIRE_CONTENT] = content,
 	};
 	struct wire_packed packed;
@@ -20,6 +22,29 @@ int reply_send(void *sock, struct wire_signer *signer, struct session *session, 
 	if (err)
 		return err;
 	return sock_send(sock, packed.frame, packed.n);
+}
+
+void reply_metadata(const struct request *r, char out[REPLY_METADATA_MAX])
+{
+	if (r->started[0])
+		snprintf(out, REPLY_METADATA_MAX, "{\"started\":\"%s\"}", r->started);
+	else
+		strcpy(out, "{}");
+}
+
+int reply_send(void *sock, struct wire_signer *signer, struct session *session, const struct request *r,
+	       const char *type, struct slice content)
+{
+	char metadata[REPLY_METADATA_MAX];
+
+	reply_metadata(r, metadata);
+	return reply_send_to(sock, signer, session, r->view.idents, r->view.n_idents, type, r->parent, metadata,
+			     content);
+}
+
+bool reply_is_skipped(int err)
+{
+	return err == -E2BIG || err == -EBADMSG || err == -EACCES || err == -ENOMEM;
 }
 
 const char *reply_skip_reason(int err)

@@ -21,6 +21,10 @@ struct request {
 	char malformed[JSON_ERROR_TEXT_LENGTH];
 	/* Queued behind an execution that failed. */
 	bool aborted;
+	/* For a subshell that does not exist. */
+	bool lost;
+	/* When it was begun: the metadata of its reply. Empty: nothing is told. */
+	char started[MESSAGE_DATE_MAX];
 };
 
 /* Takes over the frames, also on failure. JSON that only a strict reader

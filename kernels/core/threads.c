@@ -30,3 +30,20 @@ int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *ar
 	pthread_setname_np(*ret, name);
 	return 0;
 }
+
+int thread_start_user(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg)
+{
+	sigset_t none;
+	pthread_attr_t attr;
+	int err;
+
+	sigemptyset(&none);
+	pthread_attr_init(&attr);
+	pthread_attr_setsigmask_np(&attr, &none);
+	err = pthread_create(ret, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
+	if (err)
+		return -err;
+	pthread_setname_np(*ret, name);
+	return 0;
+}

@@ -10,4 +10,8 @@
  * user's code when it is woken by it, only beside it. */
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, int policy);
 
+/* One that runs the user's code: no signal is blocked, as children inherit that,
+ * and the stack is the system's usual. */
+int thread_start_user(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg);
+
 #endif

@@ -1,4 +1,6 @@
 #include "python/bridge.h"
+#include "python/about.h"
+#include "python/lang.h"
 #include "python/pyjson.h"
 #include "core/core.h"
 
@@ -9,117 +11,15 @@
 
 #include <openssl/rand.h>
 
-static struct core *core;
-/* The stream Python wrote to last: text of the other one is queued first, so
- * that what a cell prints on both keeps its order. */
-static int last_stream;
-
+struct core *bridge_core;
 void bridge_set_core(struct core *c)
 {
-	core = c;
+	bridge_core = c;
 }
 
-static bool is_connected(void)
+bool bridge_is_connected(void)
 {
-	return core && !core_is_child();
-}
-
-static PyObject *raise_errno(void)
-{
-	return PyErr_SetFromErrno(PyExc_OSError);
-}
-
-/* Write all of it, however often a signal interrupts. */
-static int write_all(int fd, const char *data, size_t n)
-{
-	ssize_t done;
-
-	while (n > 0) {
-		Py_BEGIN_ALLOW_THREADS done = write(fd, data, n);
-		Py_END_ALLOW_THREADS if (done < 0 && errno != EINTR)
-		{
-			raise_errno();
-			return -1;
-		}
-		/* A part may be written when the signal comes. */
-		if (done > 0) {
-			data += done;
-			n -= (size_t)done;
-		}
-		if (n > 0 && PyErr_CheckSignals() < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* The kept beginning of a line and data in one write, so that other processes'
- * text stays out of it. */
-static int write_line(int stream, const char *data, size_t n)
-{
-	char line[2 * CAPTURE_LINE_MAX];
-	size_t kept = core ? capture_take_line(&core->capture, stream, line) : 0;
-
-	if (kept == 0)
-		return write_all(stream + 1, data, n);
-	if (kept + n <= sizeof(line)) {
-		memcpy(line + kept, data, n);
-		return write_all(stream + 1, line, kept + n);
-	}
-	return write_all(stream + 1, line, kept) < 0 ? -1 : write_all(stream + 1, data, n);
-}
-
-static int change_stream(int stream)
-{
-	int other = last_stream;
-
-	last_stream = stream;
-	if (!is_connected())
-		return write_line(other, "", 0);
-	Py_BEGIN_ALLOW_THREADS core_flush(core);
-	Py_END_ALLOW_THREADS return 0;
-}
-
-static PyObject *write_to(int stream, PyObject *arg)
-{
-	Py_buffer view;
-	Py_ssize_t n;
-	int err = 0;
-
-	if (PyObject_GetBuffer(arg, &view, PyBUF_SIMPLE) < 0)
-		return NULL;
-	n = view.len;
-	if (stream != last_stream)
-		err = change_stream(stream);
-	if (!err && !(core && capture_hold(&core->capture, stream, view.buf, (size_t)n)))
-		err = write_line(stream, view.buf, (size_t)n);
-	PyBuffer_Release(&view);
-	return err ? NULL : PyLong_FromSsize_t(n);
-}
-
-static PyObject *write_out(PyObject *self, PyObject *arg)
-{
-	(void)self;
-	return write_to(0, arg);
-}
-
-static PyObject *write_err(PyObject *self, PyObject *arg)
-{
-	(void)self;
-	return write_to(1, arg);
-}
-
-static PyObject *flush_out(PyObject *self, PyObject *none)
-{
-	(void)self;
-	(void)none;
-	return write_line(0, "", 0) < 0 ? NULL : Py_NewRef(Py_None);
-}
-
-static PyObject *flush_err(PyObject *self, PyObject *none)
-{
-	(void)self;
-	(void)none;
-	return write_line(1, "", 0) < 0 ? NULL : Py_NewRef(Py_None);
+	return bridge_core && !core_is_child();
 }
 
 static void free_buffers(struct iopub_buffer *b, size_t n)
@@ -176,12 +76,12 @@ static int copy_buffers(PyObject *list, struct iopub_buffer **ret, size_t *ret_n
 	return 0;
 }
 
-static int wait_room(void)
+int bridge_wait_room(void)
 {
 	bool room = false;
 
 	while (!room) {
-		Py_BEGIN_ALLOW_THREADS room = core_wait_room(core);
+		Py_BEGIN_ALLOW_THREADS room = core_wait_room(bridge_core);
 		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return -1;
 	}
 	return 0;
@@ -193,6 +93,8 @@ static PyObject *publish(PyObject *self, PyObject *args)
 {
 	PyObject *content, *metadata = Py_None, *list = Py_None;
 	struct iopub_buffer *buffers;
+	struct parent *about;
+	bool quiet = false;
 	json_t *j, *meta = NULL;
 	const char *type;
 	size_t n;
@@ -206,42 +108,33 @@ static PyObject *publish(PyObject *self, PyObject *args)
 		return NULL;
 	if (metadata != Py_None)
 		meta = pyjson_from(metadata);
-	if (PyErr_Occurred() || !is_connected()) {
+	if (PyErr_Occurred() || !bridge_is_connected()) {
 		json_decref(j);
 		json_decref(meta);
 		return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
 	}
 	/* How a cell ended does not wait for its output. */
-	if ((strcmp(type, "error") && wait_room() < 0) || copy_buffers(list, &buffers, &n) < 0) {
+	if ((strcmp(type, "error") && bridge_wait_room() < 0) || copy_buffers(list, &buffers, &n) < 0) {
 		json_decref(j);
 		json_decref(meta);
 		return NULL;
 	}
-	Py_BEGIN_ALLOW_THREADS err = core_publish(core, type, j, meta, buffers, n);
-	Py_END_ALLOW_THREADS return err ? PyErr_NoMemory() : Py_NewRef(Py_True);
+	about = parent_ref(about_get(&quiet));
+	Py_BEGIN_ALLOW_THREADS if (about) err =
+		core_publish_about(bridge_core, about, quiet, type, j, meta, buffers, n);
+	else err = core_publish(bridge_core, type, j, meta, buffers, n);
+	Py_END_ALLOW_THREADS parent_unref(about);
+	return err ? PyErr_NoMemory() : Py_NewRef(Py_True);
 }
 
-/* input(prompt, password) -> what the client answered */
-static PyObject *input(PyObject *self, PyObject *args)
+static PyObject *ask(PyObject *prompt, int password)
 {
-	PyObject *str, *prompt, *value;
-	int password, err;
+	PyObject *value;
 	json_t *answer = NULL;
+	int err = core_input_ask(bridge_core, PyBytes_AS_STRING(prompt), (size_t)PyBytes_GET_SIZE(prompt), password);
 
-	(void)self;
-	if (!PyArg_ParseTuple(args, "Up", &str, &password))
-		return NULL;
-	if (!is_connected() || !core->current) {
-		PyErr_SetString(PyExc_RuntimeError, "nobody can be asked for input here");
-		return NULL;
-	}
-	prompt = pyjson_utf8(str);
-	if (!prompt)
-		return NULL;
-	err = core_input_ask(core, PyBytes_AS_STRING(prompt), (size_t)PyBytes_GET_SIZE(prompt), password);
-	Py_DECREF(prompt);
 	while (!err) {
-		Py_BEGIN_ALLOW_THREADS err = core_input_wait(core, &answer);
+		Py_BEGIN_ALLOW_THREADS err = core_input_wait(bridge_core, &answer);
 		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0)
 		{
 			json_decref(answer);
@@ -254,41 +147,162 @@ static PyObject *input(PyObject *self, PyObject *args)
 	}
 	if (err) {
 		errno = -err;
-		return raise_errno();
+		return PyErr_SetFromErrno(PyExc_OSError);
 	}
 	value = pyjson_to(answer);
 	json_decref(answer);
 	return value;
 }
 
+/* input(prompt, password) -> what the client answered */
+static PyObject *input(PyObject *self, PyObject *args)
+{
+	PyObject *str, *prompt, *value;
+	int password;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "Up", &str, &password))
+		return NULL;
+	if (!bridge_is_connected() || !shell_self(bridge_core)->current) {
+		PyErr_SetString(PyExc_RuntimeError, "nobody can be asked for input here");
+		return NULL;
+	}
+	if (core_input_begin(bridge_core)) {
+		PyErr_SetString(PyExc_RuntimeError, "another cell waits for input: ask when it got its answer");
+		return NULL;
+	}
+	prompt = pyjson_utf8(str);
+	value = prompt ? ask(prompt, password) : NULL;
+	Py_XDECREF(prompt);
+	core_input_end(bridge_core);
+	return value;
+}
+
+static PyObject *text_of(struct slice s)
+{
+	return PyUnicode_DecodeUTF8(s.data, (Py_ssize_t)s.len, "replace");
+}
+
 /* parent() -> header of the request whose output this is, as JSON text */
 static PyObject *parent(PyObject *self, PyObject *none)
 {
 	struct parent *p = NULL;
-	struct slice s;
 	PyObject *str;
-	bool discard;
+	bool quiet;
 
 	(void)self;
 	(void)none;
-	if (is_connected())
-		p = capture_parent(&core->capture, &discard);
-	s = parent_slice(p);
-	str = PyUnicode_DecodeUTF8(s.data, (Py_ssize_t)s.len, "replace");
+	if (bridge_is_connected()) {
+		p = parent_ref(about_get(&quiet));
+		if (!p)
+			p = capture_parent(&bridge_core->capture, &quiet);
+	}
+	str = text_of(parent_slice(p));
 	parent_unref(p);
 	return str;
+}
+
+/* set_parent(header): what the descriptors carry belongs to it, until the next cell */
+static PyObject *set_parent(PyObject *self, PyObject *header)
+{
+	Py_ssize_t n;
+	const char *text = PyUnicode_AsUTF8AndSize(header, &n);
+	struct parent *p = text ? parent_new(text, (size_t)n) : NULL;
+
+	(void)self;
+	if (!p)
+		return text ? PyErr_NoMemory() : NULL;
+	if (bridge_is_connected()) {
+		Py_BEGIN_ALLOW_THREADS capture_set_parent(&bridge_core->capture, p, false);
+		Py_END_ALLOW_THREADS
+	}
+	parent_unref(p);
+	Py_RETURN_NONE;
+}
+
+/* request() -> (metadata, identity) of the request that this thread serves; None: none */
+static PyObject *request(PyObject *self, PyObject *none)
+{
+	const struct request *r = bridge_is_connected() ? shell_self(bridge_core)->current : NULL;
+	struct slice ident = { "", 0 };
+
+	(void)self;
+	(void)none;
+	if (!r)
+		Py_RETURN_NONE;
+	if (r->view.n_idents > 0)
+		ident = r->view.idents[0];
+	return Py_BuildValue("Ny#", text_of(r->view.part[WIRE_METADATA]), ident.data, (Py_ssize_t)ident.len);
+}
+
+/* control_request() -> (header, identity) of the last request of the control channel */
+static PyObject *control_request(PyObject *self, PyObject *none)
+{
+	char ident[CONTROL_IDENT_MAX];
+	struct parent *p = NULL;
+	PyObject *result;
+	size_t n = 0;
+
+	(void)self;
+	(void)none;
+	if (bridge_is_connected())
+		p = control_last(&bridge_core->control, ident, &n);
+	result = Py_BuildValue("Ny#", text_of(parent_slice(p)), ident, (Py_ssize_t)n);
+	parent_unref(p);
+	return result;
+}
+
+/* wait_fds() -> descriptors that become readable when there may be a request */
+static PyObject *wait_fds(PyObject *self, PyObject *none)
+{
+	int fd;
+
+	(void)self;
+	(void)none;
+	if (!bridge_is_connected())
+		return PyTuple_New(0);
+	fd = shell_fd(bridge_core);
+	return fd < 0 ? Py_BuildValue("(i)", bridge_core->wake_fd) : Py_BuildValue("(ii)", bridge_core->wake_fd, fd);
+}
+
+/* serve_comms(): serve the comm messages that came while a cell awaits something */
+static PyObject *serve_comms(PyObject *self, PyObject *none)
+{
+	(void)self;
+	(void)none;
+	if (bridge_is_connected()) {
+		python_release();
+		core_serve_comms(bridge_core);
+		python_acquire();
+	}
+	Py_RETURN_NONE;
+}
+
+static atomic_bool background;
+
+bool bridge_has_background(void)
+{
+	return atomic_load(&background);
+}
+
+/* set_background(on): the event loop has something to do while nothing is asked */
+static PyObject *set_background(PyObject *self, PyObject *on)
+{
+	(void)self;
+	atomic_store(&background, PyObject_IsTrue(on) > 0);
+	Py_RETURN_NONE;
 }
 
 /* leave(): the process is about to end without the core's knowledge; deliver
  * what was written. In the main thread only. */
 static PyObject *leave(PyObject *self, PyObject *none)
 {
-	struct core *c = core;
+	struct core *c = bridge_core;
 
 	(void)self;
 	(void)none;
-	if (is_connected()) {
-		core = NULL;
+	if (bridge_is_connected()) {
+		bridge_core = NULL;
 		Py_BEGIN_ALLOW_THREADS core_finish(c);
 		Py_END_ALLOW_THREADS
 	}
@@ -320,11 +334,19 @@ static PyObject *reseed_tls(PyObject *self, PyObject *arg)
 }
 
 static PyMethodDef methods[] = {
-	{ "write_out", write_out, METH_O, "write bytes to descriptor 1, lines at once" },
-	{ "write_err", write_err, METH_O, "write bytes to descriptor 2, lines at once" },
-	{ "flush_out", flush_out, METH_NOARGS, "write the beginning of a line that was kept" },
-	{ "flush_err", flush_err, METH_NOARGS, "write the beginning of a line that was kept" },
+	{ "write_out", bridge_write_out, METH_O, "write bytes to descriptor 1, lines at once" },
+	{ "write_err", bridge_write_err, METH_O, "write bytes to descriptor 2, lines at once" },
+	{ "flush_out", bridge_flush_out, METH_NOARGS, "write the beginning of a line that was kept" },
+	{ "flush_err", bridge_flush_err, METH_NOARGS, "write the beginning of a line that was kept" },
 	{ "publish", publish, METH_VARARGS, "publish(type, content, metadata=None, buffers=None)" },
+	{ "set_parent", set_parent, METH_O, "set_parent(header)" },
+	{ "set_thread_parent", about_set_thread, METH_O, "set_thread_parent(header) -> token" },
+	{ "reset_thread_parent", about_reset_thread, METH_O, "reset_thread_parent(token)" },
+	{ "request", request, METH_NOARGS, "request() -> (metadata, identity) or None" },
+	{ "control_request", control_request, METH_NOARGS, "control_request() -> (header, identity)" },
+	{ "wait_fds", wait_fds, METH_NOARGS, "descriptors that become readable with a request" },
+	{ "serve_comms", serve_comms, METH_NOARGS, "serve comm messages while a cell awaits something" },
+	{ "set_background", set_background, METH_O, "set_background(on)" },
 	{ "input", input, METH_VARARGS, "input(prompt, password)" },
 	{ "parent", parent, METH_NOARGS, "header of the request that is served" },
 	{ "leave", leave, METH_NOARGS, "deliver all output; nothing can be published afterwards" },
@@ -340,5 +362,7 @@ static struct PyModuleDef module = {
 
 PyMODINIT_FUNC bridge_init_module(void)
 {
+	if (about_init() < 0)
+		return NULL;
 	return PyModule_Create(&module);
 }

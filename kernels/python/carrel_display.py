@@ -20,7 +20,7 @@ class MessageDisplayHook(DisplayHook):
     def quiet(self):
         # The base class tokenizes the whole cell to find a last semicolon; most
         # cells have none.
-        cell = self.shell.current_cell
+        cell = self.shell.cell.current_cell
         if ";" not in cell:
             return False
         self.shell.history_manager.input_hist_parsed.append(cell)
@@ -54,11 +54,11 @@ class MessageDisplayHook(DisplayHook):
             return {"text/plain": self._plain_text(result)}, {}
         # An exception in the value's own __repr__ is shown by IPython and
         # then forgotten; here it makes the cell fail.
-        self.shell.displaying_result = True
+        self.shell.cell.displaying_result = True
         try:
             return super().compute_format_data(result)
         finally:
-            self.shell.displaying_result = False
+            self.shell.cell.displaying_result = False
 
     def update_user_ns(self, result):
         ns = self.shell.user_ns

@@ -42,6 +42,8 @@ class _Err(_Out):
 def _text(raw):
     stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
     stream.mode = "w"
+    # ipykernel's streams have it: does what is written here reach the client directly?
+    stream._is_master_process = lambda: not _carrel.is_child()
     return stream
 
 

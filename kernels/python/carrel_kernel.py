@@ -9,10 +9,14 @@ import faulthandler
 import os
 import re
 import sys
+import threading
 import warnings
 from pathlib import Path
 
+import _carrel
 import carrel_cell
+import carrel_comm
+import carrel_facade
 import carrel_identity
 import carrel_io
 import carrel_prepare
@@ -29,6 +33,7 @@ def create(prepared):
     """Make the kernel. prepared: warm everything up and leave no trace."""
     carrel_io.install()
     carrel_source.install()
+    carrel_comm.install()
     # The kernel's own threads hold nothing that a forked child would miss.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
     kernel = Kernel()
@@ -41,14 +46,22 @@ class Kernel:
     def __init__(self):
         self.shell = ZMQInteractiveShell.instance(config=config())
         self.shell.runner = carrel_cell.Runner(self.shell)
+        self.shell.kernel = carrel_facade.Facade(self.shell)
         self.shell.questions.install()
         self.environment = carrel_identity.Environment()
         sys.path.insert(0, "")
 
     # -- life
 
-    def enable_crash_text(self, fd):
-        """Let a crash tell where it happened to the saved standard error."""
+    def start(self, fd):
+        """In the process that serves: fd is the saved standard error."""
+        self.enable_crash_text(fd)
+        # asyncio.get_event_loop() is the cells' loop, in every cell.
+        self.shell.loops.get()
+
+    @staticmethod
+    def enable_crash_text(fd):
+        """Let a crash tell where it happened."""
         faulthandler.enable(fd)
         enable = faulthandler.enable
 
@@ -87,7 +100,7 @@ class Kernel:
         version = "%d.%d.%d" % sys.version_info[:3]
         return {
             "status": "ok",
-            "protocol_version": "5.3",
+            "protocol_version": "5.5",
             "implementation": "carrel-python",
             "implementation_version": VERSION,
             "language_info": {
@@ -101,7 +114,7 @@ class Kernel:
             },
             "banner": f"Python {version} in Carrel (IPython {ipython_version})",
             "help_links": [],
-            "supported_features": [],
+            "supported_features": ["kernel subshells"],
         }
 
     def execute(self, content):
@@ -109,7 +122,7 @@ class Kernel:
         code = content["code"]
         silent = bool(content.get("silent", False))
         store = bool(content.get("store_history", not silent)) and not silent
-        shell.begin(code, bool(content.get("allow_stdin", True)))
+        shell.begin(content)
         count = shell.execution_count
         error = self._run(code, store, silent)
         if store and error:
@@ -126,7 +139,41 @@ class Kernel:
         if reply["payload"]:
             shell.payload_manager.clear_payload()
         reply["execution_count"] = count
+        self.note_background()
         return reply
+
+    def note_background(self):
+        """Have the loop run between cells when something was left to it."""
+        if threading.current_thread() is threading.main_thread():
+            _carrel.set_background(self.shell.loops.is_busy())
+
+    def idle(self):
+        self.shell.loops.idle()
+        self.note_background()
+
+    def comm(self, kind, header, content, metadata, buffers):
+        msg = {"header": header, "msg_id": header.get("msg_id"), "msg_type": kind, "parent_header": {},
+               "metadata": metadata, "content": content, "buffers": [memoryview(b) for b in buffers]}
+        getattr(carrel_comm.manager, kind)(None, None, msg)
+        self.note_background()
+
+    def comm_info(self, content):
+        wanted = content.get("target_name")
+        comms = {key: {"target_name": comm.target_name} for key, comm in list(carrel_comm.manager.comms.items())
+                 if wanted is None or comm.target_name == wanted}
+        return {"status": "ok", "comms": comms}
+
+    # -- subshells
+
+    def begin_thread(self, subshell_id):
+        """The calling thread is to be one of Python's."""
+        thread = threading._DummyThread()
+        thread.name = "Subshell-" + subshell_id[:8]
+
+    def end_thread(self):
+        self.shell.loops.close()
+        with threading._active_limbo_lock:
+            threading._active.pop(threading.get_ident(), None)
 
     def count_failed(self, count):
         """IPython counts a cell that it cannot transform twice, or not at all."""
@@ -139,12 +186,12 @@ class Kernel:
             result = shell.run_cell(code, store_history=store, silent=silent)
         except BaseException as e:
             shell.showtraceback()
-            return shell.shown_error or {"ename": type(e).__name__, "evalue": safe_str(e), "traceback": []}
+            return shell.cell.shown_error or {"ename": type(e).__name__, "evalue": safe_str(e), "traceback": []}
         error = result.error_before_exec or result.error_in_exec
         if error is None:
-            return shell.result_error
-        if shell.shown_error:
-            return shell.shown_error
+            return shell.cell.result_error
+        if shell.cell.shown_error:
+            return shell.cell.shown_error
         return {"ename": type(error).__name__, "evalue": safe_str(error), "traceback": []}
 
     def complete(self, content):

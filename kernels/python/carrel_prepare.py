@@ -99,14 +99,14 @@ def _forget(kernel):
     shell.execution_count = 1
     shell.last_execution_result = None
     shell.last_execution_succeeded = True
-    shell.current_cell = ""
-    shell.shown_error = shell.result_error = None
+    shell.cell.current_cell = ""
+    shell.cell.shown_error = shell.cell.result_error = None
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):
             delattr(sys, name)
     _forget_cells(shell)
     # The event loop holds descriptors that every kernel would share.
-    shell.event_loop().close()
+    shell.loops.close()
 
 
 def _forget_cells(shell):

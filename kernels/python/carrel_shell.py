@@ -1,10 +1,12 @@
 """IPython's shell without a terminal: everything it shows becomes a message."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from types import TracebackType
 
@@ -19,6 +21,7 @@ import carrel_cell
 import carrel_traceback
 from carrel_display import MessageDisplayHook, MessageDisplayPublisher
 from carrel_io import Questions
+from carrel_loop import Loops
 
 
 # Formatting one frame takes IPython milliseconds, and a recursion has thousands.
@@ -51,6 +54,17 @@ def config():
     return c
 
 
+class Cell(threading.local):
+    """What is known of the cell that a thread runs."""
+
+    content = {}
+    current_cell = ""
+    displaying_result = False
+    shown_error = result_error = None
+    left_out = 0
+    code_waits = interrupt_waits = False
+
+
 class ZMQInteractiveShell(InteractiveShell):
     """The name is what pandas, rich and others know a notebook by."""
 
@@ -59,14 +73,11 @@ class ZMQInteractiveShell(InteractiveShell):
     colors_force = CBool(True)
     exiter = Instance(Exit)
     questions = Instance(Questions, args=())
+    cell = Instance(Cell, args=())
+    loops = Instance(Loops, args=())
     # Plain attributes: they are read and set for each cell, and traits check.
     execution_count = 1
-    current_cell = ""
-    displaying_result = False
-    shown_error = result_error = None
-    left_out = 0
-    interrupted = False
-    code_waits = interrupt_waits = False
+    kernel = None
 
     @default("exiter")
     def _default_exiter(self):
@@ -100,7 +111,7 @@ class ZMQInteractiveShell(InteractiveShell):
         self.register_magic_function(lambda line: None, "line", "notebook")
         if os.access(PIP, os.X_OK):
             self.register_magic_function(self.pip, "line", "pip")
-        self.loop_runner = self.run_coroutine
+        self.loop_runner = self.loops.run
 
     def pip(self, line):
         """Run pip: %pip install PACKAGE"""
@@ -115,28 +126,34 @@ class ZMQInteractiveShell(InteractiveShell):
 
     # -- one cell
 
-    def begin(self, code, allow_stdin):
-        self.current_cell = code
-        self.questions.allowed = allow_stdin
-        self.shown_error = None
-        self.result_error = None
-        self.interrupted = False
+    def begin(self, content):
+        code = content["code"]
+        self.cell.content = content
+        self.cell.current_cell = code
+        self.questions.allowed = bool(content.get("allow_stdin", True))
+        self.cell.shown_error = None
+        self.cell.result_error = None
+        self.loops.interrupted = False
         # IPython's own steps before the code may swallow an interrupt.
-        self.code_waits, self.interrupt_waits = True, False
-        signal.signal(signal.SIGINT, self.keep_interrupt)
+        self.cell.code_waits, self.cell.interrupt_waits = True, False
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.keep_interrupt)
+        else:
+            # Interrupts are the main shell's.
+            self.cell.code_waits = False
 
     def keep_interrupt(self, signum, frame):
-        if self.interrupt_waits:
+        if self.cell.interrupt_waits:
             # Asked again: what goes on there goes on for long.
             raise KeyboardInterrupt
-        self.interrupt_waits = True
+        self.cell.interrupt_waits = True
 
     async def run_code(self, code_obj, result=None, *, async_=False):
-        if self.code_waits:
-            self.code_waits = False
+        if self.cell.code_waits:
+            self.cell.code_waits = False
             # Python's own, by which asyncio knows that interrupts are its to handle.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            if self.interrupt_waits:
+            if self.cell.interrupt_waits:
                 raise KeyboardInterrupt
         return await super().run_code(code_obj, result, async_=async_)
 
@@ -159,30 +176,11 @@ class ZMQInteractiveShell(InteractiveShell):
             raise SyntaxError("source code cannot contain null bytes")
         return super().transform_cell(raw_cell)
 
-    def run_coroutine(self, coro):
-        """Run a cell with top-level await; an interrupt cancels what it waits for."""
-        loop = self.event_loop()
-        task = loop.create_task(coro)
-        try:
-            return loop.run_until_complete(task)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            task.cancel()
-            return loop.run_until_complete(task)
-
-    def event_loop(self):
-        loop = getattr(self, "_loop", None)
-        if loop is None or loop.is_closed() or self._loop_pid != os.getpid():
-            loop = self._loop = asyncio.new_event_loop()
-            self._loop_pid = os.getpid()
-            asyncio.set_event_loop(loop)
-        return loop
-
     def showtraceback(self, exc_tuple=None, *args, **kwargs):
         etype, value, tb = exc_tuple or sys.exc_info()
-        if self.interrupted and exc_tuple is None and isinstance(value, asyncio.CancelledError):
+        if self.loops.interrupted and exc_tuple is None and isinstance(value, asyncio.CancelledError):
             etype, value = KeyboardInterrupt, KeyboardInterrupt()
-        tb, self.left_out = shorten(tb)
+        tb, self.cell.left_out = shorten(tb)
         try:
             if holds_group(value):
                 # IPython prints one to stderr, and no client would see an error.
@@ -196,19 +194,37 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def _showtraceback(self, etype, evalue, stb):
         stb = list(stb)
-        if self.left_out:
-            stb.insert(-1, f"[{self.left_out} frames in the middle of the traceback are left out]")
-            self.left_out = 0
+        if self.cell.left_out:
+            stb.insert(-1, f"[{self.cell.left_out} frames in the middle of the traceback are left out]")
+            self.cell.left_out = 0
         error = {
             "ename": safe_name(etype),
             "evalue": clipped(safe_str(evalue)),
             "traceback": [clipped(str(line)) for line in stb],
         }
-        self.shown_error = error
-        if self.displaying_result:
-            self.result_error = error
+        self.cell.shown_error = error
+        if self.cell.displaying_result:
+            self.cell.result_error = error
         if not _carrel.publish("error", error) and _carrel.is_child():
             print("\n".join(error["traceback"]), file=sys.stderr)
+
+    # -- whose output it is
+
+    def get_parent(self):
+        return self.kernel.get_parent()
+
+    def set_parent(self, parent):
+        """What this thread and those without a parent of their own print belongs to it."""
+        header = json.dumps(parent["header"])
+        _carrel.set_parent(header)
+        _carrel.set_thread_parent(header)
+
+    def set_thread_parent(self, parent):
+        """What this thread prints belongs to it; the token is for reset_thread_parent()."""
+        return _carrel.set_thread_parent(json.dumps(parent["header"]))
+
+    def reset_thread_parent(self, token):
+        _carrel.reset_thread_parent(token)
 
     # -- what a cell may call
 

@@ -1,4 +1,6 @@
 #include "python/lang.h"
+#include "python/about.h"
+#include "python/bridge.h"
 #include "python/pyjson.h"
 #include "core/core.h"
 #include "core/log.h"
@@ -39,6 +41,19 @@ void python_error_text(char *out, size_t size)
 	Py_XDECREF(e);
 }
 
+/* The state of this thread while it has not the lock. */
+static __thread PyThreadState *state;
+
+void python_acquire(void)
+{
+	PyEval_RestoreThread(state);
+}
+
+void python_release(void)
+{
+	state = PyEval_SaveThread();
+}
+
 /* A signal that came too late for the code it was meant for. */
 static void drop_signals(void)
 {
@@ -46,18 +61,27 @@ static void drop_signals(void)
 		PyErr_Clear();
 }
 
-static void enter(struct python *py, struct core *c)
+/* Interrupts are the main shell's, and one request may be served within another. */
+static bool enter(struct core *c, const struct request *r)
 {
-	PyEval_RestoreThread(py->state);
-	drop_signals();
-	core_interruptible(c, true);
+	bool outermost = shell_self(c) == &c->shell_line && !c->interruptible;
+
+	python_acquire();
+	about_set(r->parent, request_bool(r, "silent", false));
+	if (outermost) {
+		drop_signals();
+		core_interruptible(c, true);
+	}
+	return outermost;
 }
 
-static void leave(struct python *py, struct core *c)
+static void leave(struct core *c, bool outermost)
 {
-	core_interruptible(c, false);
-	drop_signals();
-	py->state = PyEval_SaveThread();
+	if (outermost) {
+		core_interruptible(c, false);
+		drop_signals();
+	}
+	python_release();
 }
 
 static int current_count(struct python *py)
@@ -111,14 +135,14 @@ static void publish_input(struct core *c, const struct request *r, int count)
 		iopub_put_json(&c->iopub, "execute_input", r->parent, content, NULL);
 }
 
-static void publish_error(struct core *c, const json_t *reply)
+static void publish_error(struct core *c, const struct request *r, const json_t *reply)
 {
 	json_t *content =
 		json_pack("{s:O, s:O, s:O}", "ename", json_object_get(reply, "ename"), "evalue",
 			  json_object_get(reply, "evalue"), "traceback", json_object_get(reply, "traceback"));
 
 	if (content)
-		core_publish(c, "error", content, NULL, NULL, 0);
+		core_publish_about(c, r->parent, request_bool(r, "silent", false), "error", content, NULL, NULL, 0);
 }
 
 /* A client that does not read holds a cell here rather than its text in memory.
@@ -154,16 +178,15 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 {
 	struct python *py = lang;
 	json_t *reply;
+	bool outermost;
 	int count;
 
 	if (!json_is_string(json_object_get(r->content, "code")))
 		return json_pack("{s:s, s:s, s:s, s:[], s:i}", "status", "error", "ename", "BadRequest",
 				 "evalue", "an execute_request needs \"code\", a string", "traceback",
 				 "execution_count", c->execution_count);
-	PyEval_RestoreThread(py->state);
-	drop_signals();
+	outermost = enter(c, r);
 	count = current_count(py);
-	core_interruptible(c, true);
 	if (!request_bool(r, "silent", false))
 		publish_input(c, r, count);
 	reply = call(py, "execute", r);
@@ -172,29 +195,31 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 	if (!reply) {
 		reply = error_from_exception();
 		if (reply)
-			publish_error(c, reply);
+			publish_error(c, r, reply);
 	} else if (!json_object_get(reply, "ename")) {
 		wait_for_reader(c);
 	}
-	core_interruptible(c, false);
-	drop_signals();
+	if (outermost) {
+		core_interruptible(c, false);
+		drop_signals();
+	}
 	if (json_object_get(reply, "ename"))
 		count_failed(py, r, count);
 	if (reply && !json_is_integer(json_object_get(reply, "execution_count")))
 		json_object_set_new(reply, "execution_count", json_integer(count));
-	py->state = PyEval_SaveThread();
+	python_release();
 	return reply;
 }
 
 static json_t *serve(struct python *py, struct core *c, const struct request *r, const char *method)
 {
+	bool outermost = enter(c, r);
 	json_t *reply;
 
-	enter(py, c);
 	reply = call(py, method, r);
 	if (!reply)
 		reply = error_from_exception();
-	leave(py, c);
+	leave(c, outermost);
 	return reply;
 }
 
@@ -223,18 +248,111 @@ static json_t *python_identity(void *lang, struct core *c, const struct request 
 	return serve(lang, c, r, "identity");
 }
 
+static json_t *python_comm_info(void *lang, struct core *c, const struct request *r)
+{
+	return serve(lang, c, r, "comm_info");
+}
+
+static PyObject *buffers_of(const struct request *r)
+{
+	PyObject *list = PyList_New(0), *bytes;
+	size_t i;
+
+	for (i = 0; list && i < r->view.n_buffers; i++) {
+		bytes = PyBytes_FromStringAndSize(r->view.buffers[i].data, (Py_ssize_t)r->view.buffers[i].len);
+		if (!bytes || PyList_Append(list, bytes) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(bytes);
+	}
+	return list;
+}
+
+static PyObject *metadata_of(const struct request *r)
+{
+	json_t *j = json_loadb(r->view.part[WIRE_METADATA].data, r->view.part[WIRE_METADATA].len, 0, NULL);
+	PyObject *o = json_is_object(j) ? pyjson_to(j) : PyDict_New();
+
+	json_decref(j);
+	return o;
+}
+
+static json_t *python_comm(void *lang, struct core *c, const struct request *r)
+{
+	struct python *py = lang;
+	bool outermost = enter(c, r);
+	PyObject *none = PyObject_CallMethod(py->kernel, "comm", "sNNNN", r->type, pyjson_to(r->header),
+					     pyjson_to(r->content), metadata_of(r), buffers_of(r));
+	char why[400];
+
+	if (!none) {
+		python_error_text(why, sizeof(why));
+		log_line("a %s was not served: %s", r->type, why);
+	}
+	Py_XDECREF(none);
+	leave(c, outermost);
+	return NULL;
+}
+
+/* The user's tasks go on while nothing is asked. */
+static bool python_idle(void *lang, struct core *c)
+{
+	struct python *py = lang;
+	PyObject *none;
+
+	if (!bridge_has_background())
+		return false;
+	python_acquire();
+	core_interruptible(c, true);
+	none = PyObject_CallMethod(py->kernel, "idle", NULL);
+	Py_XDECREF(none);
+	PyErr_Clear();
+	core_interruptible(c, false);
+	drop_signals();
+	python_release();
+	/* The wake-up was seen. */
+	shell_wait(c, 0);
+	return true;
+}
+
+/* ---- subshells ---- */
+
+static __thread PyGILState_STATE lock_state;
+
+static bool python_thread_begin(void *lang, const char *subshell_id)
+{
+	struct python *py = lang;
+	PyObject *none;
+
+	lock_state = PyGILState_Ensure();
+	none = PyObject_CallMethod(py->kernel, "begin_thread", "s", subshell_id);
+	Py_XDECREF(none);
+	PyErr_Clear();
+	python_release();
+	return none != NULL;
+}
+
+static void python_thread_end(void *lang)
+{
+	struct python *py = lang;
+
+	python_acquire();
+	Py_XDECREF(PyObject_CallMethod(py->kernel, "end_thread", NULL));
+	PyErr_Clear();
+	PyGILState_Release(lock_state);
+}
+
 static json_t *python_kernel_info(void *lang)
 {
 	struct python *py = lang;
 	PyObject *result;
 	json_t *info;
 
-	PyEval_RestoreThread(py->state);
+	python_acquire();
 	result = PyObject_CallMethod(py->kernel, "kernel_info", NULL);
 	info = result ? pyjson_from(result) : NULL;
 	Py_XDECREF(result);
 	PyErr_Clear();
-	py->state = PyEval_SaveThread();
+	python_release();
 	return info;
 }
 
@@ -246,4 +364,9 @@ const struct lang_ops python_lang_ops = {
 	.is_complete = python_is_complete,
 	.history = python_history,
 	.identity = python_identity,
+	.comm = python_comm,
+	.comm_info = python_comm_info,
+	.idle = python_idle,
+	.thread_begin = python_thread_begin,
+	.thread_end = python_thread_end,
 };

@@ -6,9 +6,13 @@
 #include "core/lang.h"
 
 struct python {
-	PyObject *kernel;     /* carrel_kernel.Kernel */
-	PyThreadState *state; /* of the main thread while it has no lock */
+	PyObject *kernel; /* carrel_kernel.Kernel */
 };
+
+/* Take and give back the interpreter's lock: the main thread, and those of
+ * subshells. The main one has it at first. */
+void python_acquire(void);
+void python_release(void);
 
 extern const struct lang_ops python_lang_ops;
 

@@ -52,7 +52,8 @@ static int serve_one(const char *path)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "-f"))
+	/* Clients add options that are meant for ipykernel: they change nothing here. */
+	if (argc >= 3 && !strcmp(argv[1], "-f"))
 		return serve_one(argv[2]);
 	if (argc == 2 && !strcmp(argv[1], "--parent"))
 		return parent_main();

@@ -25,11 +25,11 @@ static void end_python(struct python *py)
 {
 	PyObject *none;
 
-	PyEval_RestoreThread(py->state);
+	python_acquire();
 	none = PyObject_CallMethod(py->kernel, "shutdown", NULL);
 	Py_XDECREF(none);
 	PyErr_Clear();
-	py->state = PyEval_SaveThread();
+	python_release();
 }
 
 void run_kernel(struct python *py, const struct connection *conn, int saved_stderr, int ready_fd)
@@ -38,13 +38,13 @@ void run_kernel(struct python *py, const struct connection *conn, int saved_stde
 	PyObject *none;
 
 	log_set_fd(saved_stderr);
-	none = PyObject_CallMethod(py->kernel, "enable_crash_text", "i", saved_stderr);
+	none = PyObject_CallMethod(py->kernel, "start", "i", saved_stderr);
 	if (!none) {
 		python_error_text(why, sizeof(why));
 		log_line("crashes will not be explained: %s", why);
 	}
 	Py_XDECREF(none);
-	py->state = PyEval_SaveThread();
+	python_release();
 	if (core_start(&core, conn, &python_lang_ops, py, why, sizeof(why))) {
 		log_line("%s", why);
 		tell(ready_fd, why);
