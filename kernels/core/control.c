@@ -252,12 +252,16 @@ static void *control_main(void *arg)
 }
 
 /* jupyter_client names itself so: a kernel must not outlive a client that crashed. */
-static int open_owner(void)
+static int open_owner(struct core *c)
 {
 	const char *pid = getenv("JPY_PARENT_PID");
 	long n = pid ? strtol(pid, NULL, 10) : 0;
+	int fd = n > 1 ? (int)syscall(SYS_pidfd_open, (pid_t)n, 0) : -1;
 
-	return n > 1 ? (int)syscall(SYS_pidfd_open, (pid_t)n, 0) : -1;
+	/* It ended while this process started. */
+	if (n > 1 && fd < 0 && errno == ESRCH)
+		core_stop(c);
+	return fd;
 }
 
 int control_start(struct control *ctl, struct core *c, void *sock, const struct wire_signer *signer,
@@ -269,7 +273,7 @@ int control_start(struct control *ctl, struct core *c, void *sock, const struct 
 	ctl->in_tail = &ctl->in;
 	ctl->out_tail = &ctl->out;
 	pthread_mutex_init(&ctl->lock, NULL);
-	ctl->owner_fd = open_owner();
+	ctl->owner_fd = open_owner(c);
 	ctl->wake_fd = eventfd(0, EFD_CLOEXEC);
 	err = ctl->wake_fd < 0 ? -errno : thread_start(&ctl->thread, "control", control_main, ctl, SCHED_OTHER);
 	if (err)

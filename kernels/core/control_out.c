@@ -16,6 +16,7 @@ struct control_out {
 	struct parent *parent;
 	enum channel channel;
 	char type[MESSAGE_TYPE_MAX];
+	char header[MESSAGE_HEADER_MAX];
 	char metadata[REPLY_METADATA_MAX];
 	char *text; /* content, or the key when type is empty */
 	size_t len;
@@ -62,6 +63,8 @@ void control_reply(struct control *ctl, const struct request *r, const char *typ
 	o->len = strlen(o->text);
 	o->parent = parent_ref(r->parent);
 	o->channel = r->channel;
+	/* Dated before the next request of the same line begins. */
+	session_header(&ctl->core->session, type, o->header);
 	reply_metadata(r, o->metadata);
 	strncpy(o->type, type, sizeof(o->type) - 1);
 	/* The request is freed before the control thread sends. */
@@ -95,8 +98,8 @@ static int send_one(struct control *ctl, const struct control_out *o)
 {
 	void *sock = o->channel == CHANNEL_SHELL ? ctl->core->shell : ctl->sock;
 
-	return reply_send_to(sock, &ctl->signer, &ctl->core->session, o->idents, o->n_idents, o->type, o->parent,
-			     o->metadata, (struct slice){ o->text, o->len });
+	return reply_send_to(sock, &ctl->signer, o->idents, o->n_idents, o->header, o->parent, o->metadata,
+			     (struct slice){ o->text, o->len });
 }
 
 void control_send_out(struct control *ctl)

@@ -21,15 +21,17 @@ int core_input_ask(struct core *c, const char *prompt, size_t len, bool password
 	json_t *content = json_pack("{s:s%, s:b}", "prompt", prompt, len, "password", (int)password);
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
 	const struct request *r = shell_self(c)->current;
+	char header[MESSAGE_HEADER_MAX];
 	int err;
 
 	json_decref(content);
 	if (!text)
 		return -ENOMEM;
+	session_header(&c->session, "input_request", header);
 	drop_stale(c);
 	capture_drain(&c->capture);
-	err = reply_send_to(c->stdin_sock, &c->signer, &c->session, r->view.idents, r->view.n_idents,
-			    "input_request", r->parent, "{}", (struct slice){ text, strlen(text) });
+	err = reply_send_to(c->stdin_sock, &c->signer, r->view.idents, r->view.n_idents, header, r->parent, "{}",
+			    (struct slice){ text, strlen(text) });
 	free(text);
 	return err;
 }

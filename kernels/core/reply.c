@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-int reply_send_to(void *sock, struct wire_signer *signer, struct session *session, const struct slice *idents,
-		  size_t n_idents, const char *type, const struct parent *parent, const char *metadata,
-		  struct slice content)
+int reply_send_to(void *sock, struct wire_signer *signer, const struct slice *idents, size_t n_idents,
+		  const char *header, const struct parent *parent, const char *metadata, struct slice content)
 {
-	char header[MESSAGE_HEADER_MAX];
 	struct slice part[WIRE_PARTS] = {
-		[WIRE_HEADER] = { header, session_header(session, type, header) },
+		[WIRE_HEADER] = { header, strlen(header) },
 		[WIRE_PARENT] = parent_slice(parent),
 		[WIRE_METADATA] = { metadata, strlen(metadata) },
 		[WIRE_CONTENT] = content,
@@ -35,11 +33,11 @@ void reply_metadata(const struct request *r, char out[REPLY_METADATA_MAX])
 int reply_send(void *sock, struct wire_signer *signer, struct session *session, const struct request *r,
 	       const char *type, struct slice content)
 {
-	char metadata[REPLY_METADATA_MAX];
+	char header[MESSAGE_HEADER_MAX], metadata[REPLY_METADATA_MAX];
 
+	session_header(session, type, header);
 	reply_metadata(r, metadata);
-	return reply_send_to(sock, signer, session, r->view.idents, r->view.n_idents, type, r->parent, metadata,
-			     content);
+	return reply_send_to(sock, signer, r->view.idents, r->view.n_idents, header, r->parent, metadata, content);
 }
 
 bool reply_is_skipped(int err)

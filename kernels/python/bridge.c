@@ -232,7 +232,8 @@ static PyObject *request(PyObject *self, PyObject *none)
 		Py_RETURN_NONE;
 	if (r->view.n_idents > 0)
 		ident = r->view.idents[0];
-	return Py_BuildValue("Ny#", text_of(r->view.part[WIRE_METADATA]), ident.data, (Py_ssize_t)ident.len);
+	return Py_BuildValue("NN", text_of(r->view.part[WIRE_METADATA]),
+			     PyBytes_FromStringAndSize(ident.data, (Py_ssize_t)ident.len));
 }
 
 /* control_request() -> (header, identity) of the last request of the control channel */
@@ -247,7 +248,7 @@ static PyObject *control_request(PyObject *self, PyObject *none)
 	(void)none;
 	if (bridge_is_connected())
 		p = control_last(&bridge_core->control, ident, &n);
-	result = Py_BuildValue("Ny#", text_of(parent_slice(p)), ident, (Py_ssize_t)n);
+	result = Py_BuildValue("NN", text_of(parent_slice(p)), PyBytes_FromStringAndSize(ident, (Py_ssize_t)n));
 	parent_unref(p);
 	return result;
 }

@@ -102,7 +102,8 @@ class Kernel:
             "status": "ok",
             "protocol_version": "5.5",
             "implementation": "carrel-python",
-            "implementation_version": VERSION,
+            # What a cell means is IPython's: clients compare its version.
+            "implementation_version": f"{ipython_version}+carrel{VERSION}",
             "language_info": {
                 "name": "python",
                 "version": version,

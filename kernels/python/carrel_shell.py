@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pdb
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import traceback
 from types import TracebackType
 
 import _carrel
-from IPython.core import page, payloadpage
+from IPython.core import debugger, page, payloadpage
 from IPython.core.autocall import IPyAutocall
 from IPython.core.interactiveshell import InteractiveShell, InteractiveShellABC
 from traitlets import CBool, Instance, Type, default
@@ -97,6 +98,12 @@ class ZMQInteractiveShell(InteractiveShell):
     def init_hooks(self):
         super().init_hooks()
         self.set_hook("show_in_pager", page.as_hook(payloadpage.page), 99)
+
+    def init_pdb(self):
+        super().init_pdb()
+        # Python's own debugger answers an interrupt with its next question; IPython's ends.
+        debugger.Pdb = pdb.Pdb = debugger.InterruptiblePdb
+        pdb.set_trace = debugger.set_trace
 
     def init_traceback_handlers(self, custom_exceptions):
         super().init_traceback_handlers(custom_exceptions)

@@ -41,7 +41,7 @@ def run(folder, arguments):
     env["PYTHONPATH"] = HERE
     suites = [] if any(a.startswith("tests/") for a in arguments) else [os.path.join("tests", s) for s in SUITES]
     got = subprocess.run([python, "-m", "pytest", "-p", "other_kernel", "-p", "no:cacheprovider", "-v", "--tb=short",
-                          "-o", "addopts=", "-o", "filterwarnings=", "--timeout=30", *suites, *arguments],
+                          "-o", "addopts=", "-o", "filterwarnings=", "--timeout=40", *suites, *arguments],
                          cwd=clients.source(python, "ipykernel"), env=env, stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return got.stdout
