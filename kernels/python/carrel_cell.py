@@ -11,7 +11,6 @@ import ast
 import re
 
 from IPython.core.autocall import IPyAutocall
-from IPython.core.history import HistoryManager
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 from IPython.core.macro import Macro
 
@@ -131,20 +130,3 @@ class Runner:
                 if done.value:
                     return False
         return True
-
-
-class History(HistoryManager):
-    """The shell's history, whose _i, _ii and _iii are plain attributes: they are always texts."""
-
-    _i00 = _i = _ii = _iii = ""
-
-    def store_inputs(self, line_num, source, source_raw=None):
-        raw = (source if source_raw is None else source_raw).rstrip("\n")
-        if self._exit_re.match(raw.strip()):
-            return
-        self.input_hist_parsed.append(source.rstrip("\n"))
-        self.input_hist_raw.append(raw)
-        self._i00, self._i, self._ii, self._iii = raw, self._i00, self._i, self._ii
-        names = {"_i": self._i, "_ii": self._ii, "_iii": self._iii, f"_i{line_num}": raw}
-        self.shell.user_ns.update(names)
-        self.shell.user_ns_hidden.update(names)

@@ -7,7 +7,6 @@ escapes from here (an interrupt can strike anywhere) the core answers itself.
 import base64
 import faulthandler
 import os
-import re
 import sys
 import threading
 import warnings
@@ -17,6 +16,7 @@ import _carrel
 import carrel_cell
 import carrel_comm
 import carrel_facade
+import carrel_history
 import carrel_identity
 import carrel_io
 import carrel_prepare
@@ -58,6 +58,7 @@ class Kernel:
         self.enable_crash_text(fd)
         # asyncio.get_event_loop() is the cells' loop, in every cell.
         self.shell.loops.get()
+        self.shell.history_manager.save_from_now()
 
     @staticmethod
     def enable_crash_text(fd):
@@ -89,6 +90,7 @@ class Kernel:
     def shutdown(self):
         import atexit
 
+        self.shell.history_manager.writeout_cache()
         atexit._run_exitfuncs()
 
     # -- requests
@@ -242,29 +244,4 @@ class Kernel:
         return reply
 
     def history(self, content):
-        manager = self.shell.history_manager
-        inputs = manager.input_hist_raw if content.get("raw", True) else manager.input_hist_parsed
-        items = [(0, n, text) for n, text in enumerate(inputs) if n > 0]
-        kind = content.get("hist_access_type")
-        if kind == "range":
-            stop = content.get("stop")
-            start = int(content.get("start") or 1)
-            items = [i for i in items if i[1] >= start and (stop is None or i[1] < int(stop))]
-        elif kind == "search":
-            items = self._search(items, content)
-        if kind in ("tail", "search") and content.get("n") is not None:
-            items = items[-int(content["n"]):] if int(content["n"]) > 0 else []
-        if content.get("output"):
-            outputs = manager.output_hist_reprs
-            items = [(s, n, (text, outputs.get(n))) for s, n, text in items]
-        return {"status": "ok", "history": items}
-
-    @staticmethod
-    def _search(items, content):
-        glob = content.get("pattern") or "*"
-        parts = {"*": ".*", "?": "."}
-        pattern = re.compile("".join(parts.get(ch, re.escape(ch)) for ch in glob) + r"\Z", re.DOTALL)
-        items = [i for i in items if pattern.match(i[2])]
-        if content.get("unique"):
-            items = sorted({i[2]: i for i in items}.values(), key=lambda i: i[1])
-        return items
+        return {"status": "ok", "history": carrel_history.answer(self.shell.history_manager, content)}

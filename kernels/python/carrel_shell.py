@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell, InteractiveShellABC
 from traitlets import CBool, Instance, Type, default
 from traitlets.config import Config
 
-import carrel_cell
+import carrel_history
 import carrel_traceback
 from carrel_display import MessageDisplayHook, MessageDisplayPublisher
 from carrel_io import Questions
@@ -49,7 +49,7 @@ class Exit(IPyAutocall):
 
 def config():
     c = Config()
-    # History lives as long as the kernel and costs no disk.
+    # The kernel has its own way to keep it.
     c.HistoryManager.enabled = False
     c.HistoryManager.hist_file = ":memory:"
     return c
@@ -110,7 +110,7 @@ class ZMQInteractiveShell(InteractiveShell):
         carrel_traceback.install(self)
 
     def init_history(self):
-        self.history_manager = carrel_cell.History(shell=self, parent=self)
+        self.history_manager = carrel_history.History(shell=self, parent=self)
         self.configurables.append(self.history_manager)
 
     def init_magics(self):

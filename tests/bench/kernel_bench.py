@@ -44,6 +44,8 @@ class Client:
         s = self.context.socket(kind)
         s.linger = 0
         s.rcvhwm = 0
+        # The kernel is not there yet: its first moment is what is measured.
+        s.reconnect_ivl = 2
         if kind == zmq.SUB:
             s.setsockopt(zmq.SUBSCRIBE, b"")
         s.connect("ipc://" + address)
@@ -71,6 +73,10 @@ class Client:
             n += 1
             if msg_id in frames[-3] and b'"idle"' in frames[-1]:
                 return n
+
+    def drain(self):
+        while self.iopub.poll(100):
+            self.iopub.recv_multipart()
 
     def reply(self, sock=None):
         return (sock or self.shell).recv_multipart()
@@ -110,9 +116,17 @@ def started(argv, env):
     assert k.client.shell.poll(60000), "the kernel does not answer"
     k.client.reply()
     info = time.monotonic() - k.began
-    k.client.until_idle(k.client.execute("1+1"))
+    k.client.execute("1+1")
     k.client.reply()
-    return k, info * 1000, (time.monotonic() - k.began) * 1000
+    first = time.monotonic() - k.began
+    # From here on output is seen: the subscription may come after the first reply.
+    while True:
+        k.client.send("kernel_info_request", {})
+        k.client.reply()
+        if k.client.iopub.poll(100):
+            break
+    k.client.drain()
+    return k, info * 1000, first * 1000
 
 
 def timed(client, code, rounds, store=True):
