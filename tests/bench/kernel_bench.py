@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The Python kernel beside others on this machine: same client code, one after another.
 
-usage: kernel_bench.py [--rounds N] [--json FILE]
+usage: kernel_bench.py [--rounds N] [--only WORD] [--json FILE]
 
 Kernels: ours, Debian's ipykernel, the newest ipykernel (of the tests' environment)
 and xpython, each where it is installed. The client is bare ZeroMQ, so that what
@@ -233,6 +233,7 @@ def client_share(rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--only", help="a word of the kernels' names")
     parser.add_argument("--json")
     args = parser.parse_args()
     home = tempfile.mkdtemp(prefix="carrel-bench-home-")
@@ -245,6 +246,8 @@ def main():
     table = {}
     try:
         for name, (argv, by_message) in kernels.items():
+            if args.only and args.only not in name:
+                continue
             try:
                 table[name] = measure(argv, env, args.rounds, by_message)
             except AssertionError as e:
