@@ -217,10 +217,11 @@ class Finder:
     def find_spec(name, path=None, target=None):
         if name not in OWN:
             return None
-        if name == "comm":
+        if name.partition(".")[0] == "comm":
             found = importlib.machinery.PathFinder.find_spec(name, path, target)
             if found and found.loader:
-                return _patched(found)
+                # What is installed has more than is needed here: only its factories are ours.
+                return _patched(found) if name == "comm" else found
         return importlib.machinery.ModuleSpec(name, _Loader, is_package=name in ("comm", "ipykernel.comm"))
 
 

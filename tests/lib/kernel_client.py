@@ -40,6 +40,7 @@ class Message:
         self.header, self.parent, self.metadata, self.content = map(strict_json, parts)
         self.type = self.header["msg_type"]
         self.size = len(parts[3])
+        self.buffers = frames[at + 6 :]
 
 
 class Client:
@@ -67,25 +68,27 @@ class Client:
     def close(self):
         self.context.destroy(linger=0)
 
-    def send(self, sock, kind, content, key=None):
+    def send(self, sock, kind, content, key=None, subshell=None, metadata=None, buffers=()):
         """content: a value, or bytes to be sent as they are."""
         msg_id = uuid.uuid4().hex
         header = {"msg_id": msg_id, "session": "s", "username": "u", "date": "2024-01-01T00:00:00Z",
                   "msg_type": kind, "version": "5.3", "extra": {"kept": 1}}
+        if subshell:
+            header["subshell_id"] = subshell
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        parts = [json.dumps(header).encode(), b"{}", b"{}", body]
+        parts = [json.dumps(header).encode(), b"{}", json.dumps(metadata or {}).encode(), body]
         digest = hmac.new(self.key if key is None else key, b"".join(parts), hashlib.sha256).hexdigest().encode()
-        sock.send_multipart([b"<IDS|MSG>", digest] + parts)
+        sock.send_multipart([b"<IDS|MSG>", digest] + parts + list(buffers))
         return msg_id
 
     def receive(self, sock, timeout=None):
         assert sock.poll((timeout or self.timeout) * 1000), "no message in time"
         return Message(sock.recv_multipart(), self.key)
 
-    def ask(self, kind, content, sock=None):
+    def ask(self, kind, content, sock=None, subshell=None):
         """The content of the reply to a request, its iopub messages read away."""
         sock = sock or self.shell
-        msg_id = self.send(sock, kind, content)
+        msg_id = self.send(sock, kind, content, subshell=subshell)
         self.outputs(msg_id)
         reply = self.receive(sock)
         assert reply.parent["msg_id"] == msg_id
@@ -114,10 +117,27 @@ class Client:
         assert isinstance(reply.content["execution_count"], int)
         return Result(reply.content, outputs)
 
-    def start(self, code, **options):
+    def finish_all(self, msg_ids):
+        """The same for several that run side by side."""
+        replies, outputs, idle = {}, {i: [] for i in msg_ids}, set()
+        while len(replies) < len(msg_ids):
+            m = self.receive(self.shell)
+            if m.parent["msg_id"] in outputs:
+                replies[m.parent["msg_id"]] = m.content
+        while len(idle) < len(msg_ids):
+            m = self.receive(self.iopub)
+            if m.parent.get("msg_id") not in outputs:
+                continue
+            if m.type != "status":
+                outputs[m.parent["msg_id"]].append(m)
+            elif m.content["execution_state"] == "idle":
+                idle.add(m.parent["msg_id"])
+        return [Result(replies[i], outputs[i]) for i in msg_ids]
+
+    def start(self, code, subshell=None, **options):
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False,
                    "stop_on_error": True, "user_expressions": {}, **options}
-        return self.send(self.shell, "execute_request", content)
+        return self.send(self.shell, "execute_request", content, subshell=subshell)
 
     def run(self, code, **options):
         return self.finish(self.start(code, **options))
