@@ -28,6 +28,24 @@ static json_t *info(void *lang)
 	return json_pack("{s:s}", "status", "ok");
 }
 
+/* What a client sent together with a request may still be on its way. */
+static void wait_for_next(struct core *c)
+{
+	struct shell *s = shell_self(c);
+	bool found = false;
+	int i;
+
+	for (i = 0; i < 10000 && !found; i++) {
+		if (s == &c->shell_line)
+			shell_receive(c);
+		pthread_mutex_lock(&c->queue_lock);
+		found = s->pending != NULL;
+		pthread_mutex_unlock(&c->queue_lock);
+		if (!found)
+			usleep(1000);
+	}
+}
+
 static json_t *execute(void *lang, struct core *c, const struct request *r)
 {
 	const char *code = json_string_value(json_object_get(r->content, "code"));
@@ -39,6 +57,8 @@ static json_t *execute(void *lang, struct core *c, const struct request *r)
 		core_serve_comms(c);
 		shell_wait(c, 1);
 	}
+	if (!strcmp(code, "fail"))
+		wait_for_next(c);
 	core_publish_about(c, r->parent, false, "display_data", json_pack("{s:s}", "code", code), NULL, NULL, 0);
 	return json_pack("{s:s, s:i, s:s}", "status", strcmp(code, "fail") ? "ok" : "error", "execution_count",
 			 atomic_fetch_add(&count, 1), "ename", "Failed");
