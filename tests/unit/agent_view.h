@@ -114,7 +114,7 @@ static inline void execute(struct view *v, const char *code)
 	v->streams = 0;
 	v->stream_bytes = 0;
 	v->in_order = true;
-	send_message(v, WIRE_SHELL, "execute_request", json_pack("{s:s}", "code", code));
+	send_message(v, WIRE_SHELL, "execute_request", json_pack("{s:s, s:b}", "code", code, "silent", 0));
 }
 
 static inline void execute_whole(struct view *v, const char *code)
