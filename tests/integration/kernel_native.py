@@ -14,15 +14,14 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-SKIP = 77
+import clients
 
 try:
     import cells
     import zmq  # noqa: F401
-    from kernel_client import Parent, TOP, elapsed, remove, user_folder
+    from kernel_client import Parent, elapsed, remove, user_folder
 except ImportError as e:
-    print(f"skipped: {e.name} is missing (apt-get install python3-jupyter-client)")
-    sys.exit(SKIP)
+    clients.skip(f"{e.name} is missing (apt-get install python3-jupyter-client)")
 
 # ---- output
 
@@ -463,30 +462,11 @@ def alone_by_jupyter_client(binary, folder):
 # ----
 
 
-def skip(why):
-    print("skipped: " + why)
-    sys.exit(SKIP)
-
-
 def native():
-    if not os.access("/usr/bin/python3-config", os.X_OK):
-        skip("python3-config is missing (apt-get install python3-dev)")
-    for module in ("IPython", "jedi", "pandas", "matplotlib", "matplotlib_inline", "jupyter_client"):
+    for module in ("pandas", "matplotlib", "matplotlib_inline", "jupyter_client"):
         if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
-            skip(f"Python's {module} is missing on this machine")
-    env = dict(os.environ, PATH="/usr/bin:" + os.environ["PATH"])
-    subprocess.run(["make", "-s", "build/carrel-python"], cwd=TOP, env=env, check=True, stdout=subprocess.DEVNULL)
-    return os.path.join(TOP, "build", "carrel-python")
-
-
-def in_image(folder):
-    chroot = os.path.join(TOP, "kernels", "image", "chroot")
-    enter = [chroot, "--bind", f"{folder}:{folder}", "--"]
-    if os.getuid() != 0:
-        skip("only root enters the image")
-    if subprocess.run(enter + ["test", "-x", "/usr/lib/carrel/carrel-python"], capture_output=True).returncode:
-        skip("the image of this checkout is not built yet (make image)")
-    return enter + ["/usr/lib/carrel/carrel-python", "--parent"]
+            clients.skip(f"Python's {module} is missing on this machine")
+    return clients.native_kernel()
 
 
 def main():
@@ -496,7 +476,7 @@ def main():
     binary = None if image else native()
     folder = user_folder()
     try:
-        argv = in_image(folder) if image else [binary, "--parent"]
+        argv = (clients.in_image(folder) if image else [binary]) + ["--parent"]
         parent = Parent(argv, folder, None if image else dict(os.environ, HOME=folder))
         try:
             for name, test in tests.items():

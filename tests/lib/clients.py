@@ -92,3 +92,14 @@ def environment(folder, names=("carrel-python",)):
     return dict(env, HOME=folder, JUPYTER_PATH=os.path.join(folder, "data"), PATH="/usr/bin:" + env["PATH"],
                 JUPYTER_RUNTIME_DIR=os.path.join(folder, "run"), JUPYTER_PLATFORM_DIRS="1",
                 PYTHONDONTWRITEBYTECODE="1")
+
+
+def in_image(folder):
+    """How the kernel of this checkout's image is started inside its root, which sees folder, too."""
+    chroot = os.path.join(TOP, "kernels", "image", "chroot")
+    enter = [chroot, "--bind", f"{folder}:{folder}", "--"]
+    if os.getuid() != 0:
+        skip("only root enters the image")
+    if subprocess.run(enter + ["test", "-x", "/usr/lib/carrel/carrel-python"], capture_output=True, check=False).returncode:
+        skip("the image of this checkout is not built yet (make image)")
+    return enter + ["/usr/lib/carrel/carrel-python"]

@@ -185,10 +185,19 @@ class Parent:
         assert packet, "the parent closed its socket"
         return json.loads(packet)
 
+    def exited(self, pid):
+        """Wait for a kernel's end; in a root of its own the parent tells of orphans, too."""
+        while (packet := self.receive()).get("pid") != pid:
+            assert packet["op"] == "exited", packet
+        assert packet["op"] == "exited", packet
+        return packet
+
     def operate(self, packet, fds=()):
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.socket.sendmsg([json.dumps(packet).encode()], rights)
-        return self.receive()
+        while (answer := self.receive())["op"] == "exited" and answer["pid"] not in [c.pid for c in self.clients]:
+            pass
+        return answer
 
     def identity(self, env=None):
         entropy = base64.b64encode(os.urandom(64)).decode()
