@@ -178,122 +178,6 @@ static PyObject *input(PyObject *self, PyObject *args)
 	return value;
 }
 
-static PyObject *text_of(struct slice s)
-{
-	return PyUnicode_DecodeUTF8(s.data, (Py_ssize_t)s.len, "replace");
-}
-
-/* parent() -> header of the request whose output this is, as JSON text */
-static PyObject *parent(PyObject *self, PyObject *none)
-{
-	struct parent *p = NULL;
-	PyObject *str;
-	bool quiet;
-
-	(void)self;
-	(void)none;
-	if (bridge_is_connected()) {
-		p = parent_ref(about_get(&quiet));
-		if (!p)
-			p = capture_parent(&bridge_core->capture, &quiet);
-	}
-	str = text_of(parent_slice(p));
-	parent_unref(p);
-	return str;
-}
-
-/* set_parent(header): what the descriptors carry belongs to it, until the next cell */
-static PyObject *set_parent(PyObject *self, PyObject *header)
-{
-	Py_ssize_t n;
-	const char *text = PyUnicode_AsUTF8AndSize(header, &n);
-	struct parent *p = text ? parent_new(text, (size_t)n) : NULL;
-
-	(void)self;
-	if (!p)
-		return text ? PyErr_NoMemory() : NULL;
-	if (bridge_is_connected()) {
-		Py_BEGIN_ALLOW_THREADS capture_set_parent(&bridge_core->capture, p, false);
-		Py_END_ALLOW_THREADS
-	}
-	parent_unref(p);
-	Py_RETURN_NONE;
-}
-
-/* request() -> (metadata, identity) of the request that this thread serves; None: none */
-static PyObject *request(PyObject *self, PyObject *none)
-{
-	const struct request *r = bridge_is_connected() ? shell_self(bridge_core)->current : NULL;
-	struct slice ident = { "", 0 };
-
-	(void)self;
-	(void)none;
-	if (!r)
-		Py_RETURN_NONE;
-	if (r->view.n_idents > 0)
-		ident = r->view.idents[0];
-	return Py_BuildValue("NN", text_of(r->view.part[WIRE_METADATA]),
-			     PyBytes_FromStringAndSize(ident.data, (Py_ssize_t)ident.len));
-}
-
-/* control_request() -> (header, identity) of the last request of the control channel */
-static PyObject *control_request(PyObject *self, PyObject *none)
-{
-	char ident[CONTROL_IDENT_MAX];
-	struct parent *p = NULL;
-	PyObject *result;
-	size_t n = 0;
-
-	(void)self;
-	(void)none;
-	if (bridge_is_connected())
-		p = control_last(&bridge_core->control, ident, &n);
-	result = Py_BuildValue("NN", text_of(parent_slice(p)), PyBytes_FromStringAndSize(ident, (Py_ssize_t)n));
-	parent_unref(p);
-	return result;
-}
-
-/* wait_fds() -> descriptors that become readable when there may be a request */
-static PyObject *wait_fds(PyObject *self, PyObject *none)
-{
-	int fd;
-
-	(void)self;
-	(void)none;
-	if (!bridge_is_connected())
-		return PyTuple_New(0);
-	fd = shell_fd(bridge_core);
-	return fd < 0 ? Py_BuildValue("(i)", bridge_core->wake_fd) : Py_BuildValue("(ii)", bridge_core->wake_fd, fd);
-}
-
-/* serve_comms(): serve the comm messages that came while a cell awaits something */
-static PyObject *serve_comms(PyObject *self, PyObject *none)
-{
-	(void)self;
-	(void)none;
-	if (bridge_is_connected()) {
-		python_release();
-		core_serve_comms(bridge_core);
-		python_acquire();
-	}
-	Py_RETURN_NONE;
-}
-
-static atomic_bool background;
-
-bool bridge_has_background(void)
-{
-	return atomic_load(&background);
-}
-
-/* set_background(on): the event loop has something to do while nothing is asked */
-static PyObject *set_background(PyObject *self, PyObject *on)
-{
-	(void)self;
-	atomic_store(&background, PyObject_IsTrue(on) > 0);
-	Py_RETURN_NONE;
-}
-
 /* leave(): the process is about to end without the core's knowledge; deliver
  * what was written. In the main thread only. */
 static PyObject *leave(PyObject *self, PyObject *none)
@@ -340,16 +224,16 @@ static PyMethodDef methods[] = {
 	{ "flush_out", bridge_flush_out, METH_NOARGS, "write the beginning of a line that was kept" },
 	{ "flush_err", bridge_flush_err, METH_NOARGS, "write the beginning of a line that was kept" },
 	{ "publish", publish, METH_VARARGS, "publish(type, content, metadata=None, buffers=None)" },
-	{ "set_parent", set_parent, METH_O, "set_parent(header)" },
+	{ "set_parent", bridge_set_parent, METH_O, "set_parent(header)" },
 	{ "set_thread_parent", about_set_thread, METH_O, "set_thread_parent(header) -> token" },
 	{ "reset_thread_parent", about_reset_thread, METH_O, "reset_thread_parent(token)" },
-	{ "request", request, METH_NOARGS, "request() -> (metadata, identity) or None" },
-	{ "control_request", control_request, METH_NOARGS, "control_request() -> (header, identity)" },
-	{ "wait_fds", wait_fds, METH_NOARGS, "descriptors that become readable with a request" },
-	{ "serve_comms", serve_comms, METH_NOARGS, "serve comm messages while a cell awaits something" },
-	{ "set_background", set_background, METH_O, "set_background(on)" },
+	{ "request", bridge_request, METH_NOARGS, "request() -> (metadata, identity) or None" },
+	{ "control_request", bridge_control_request, METH_NOARGS, "control_request() -> (header, identity)" },
+	{ "wait_fds", bridge_wait_fds, METH_NOARGS, "descriptors that become readable with a request" },
+	{ "serve_comms", bridge_serve_comms, METH_NOARGS, "serve comm messages while a cell awaits something" },
+	{ "set_background", bridge_set_background, METH_O, "set_background(on)" },
 	{ "input", input, METH_VARARGS, "input(prompt, password)" },
-	{ "parent", parent, METH_NOARGS, "header of the request that is served" },
+	{ "parent", bridge_parent, METH_NOARGS, "header of the request that is served" },
 	{ "leave", leave, METH_NOARGS, "deliver all output; nothing can be published afterwards" },
 	{ "is_child", is_child, METH_NOARGS, "true in a process made by fork()" },
 	{ "reseed_tls", reseed_tls, METH_O, "reseed_tls(entropy)" },

@@ -27,5 +27,12 @@ PyObject *bridge_write_out(PyObject *self, PyObject *bytes);
 PyObject *bridge_write_err(PyObject *self, PyObject *bytes);
 PyObject *bridge_flush_out(PyObject *self, PyObject *none);
 PyObject *bridge_flush_err(PyObject *self, PyObject *none);
+PyObject *bridge_parent(PyObject *self, PyObject *none);
+PyObject *bridge_set_parent(PyObject *self, PyObject *header);
+PyObject *bridge_request(PyObject *self, PyObject *none);
+PyObject *bridge_control_request(PyObject *self, PyObject *none);
+PyObject *bridge_wait_fds(PyObject *self, PyObject *none);
+PyObject *bridge_serve_comms(PyObject *self, PyObject *none);
+PyObject *bridge_set_background(PyObject *self, PyObject *on);
 
 #endif

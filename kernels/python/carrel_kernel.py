@@ -148,7 +148,7 @@ class Kernel:
     def note_background(self):
         """Have the loop run between cells when something was left to it."""
         if threading.current_thread() is threading.main_thread():
-            _carrel.set_background(self.shell.loops.is_busy())
+            _carrel.set_background(self.shell.loops.settle())
 
     def idle(self):
         self.shell.loops.idle()

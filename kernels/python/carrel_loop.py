@@ -6,6 +6,7 @@ awaits something, comm messages are served: it may await their answer.
 
 import asyncio
 import os
+import signal
 import threading
 
 import _carrel
@@ -63,15 +64,25 @@ class Loops(threading.local):
 
     # -- between cells
 
-    def is_busy(self):
-        """Something was left to do; the main thread asks after each cell."""
+    def settle(self):
+        """After each cell of the main thread: is something left to do?"""
         loop = self.loop
-        return loop is not None and self.pid == os.getpid() and not loop.is_closed() and bool(
-            loop._ready or loop._scheduled or len(loop._selector.get_map()) > 1 or asyncio.all_tasks(loop))
+        if loop is None or self.pid != os.getpid() or loop.is_closed():
+            return False
+        # asyncio.run() leaves none: the next cell's tasks are to go on with this one.
+        asyncio.set_event_loop(loop)
+        try:
+            if loop._ready or loop._scheduled or len(loop._selector.get_map()) > 1:
+                return True
+        except AttributeError:
+            # A loop that is not asyncio's own.
+            pass
+        return bool(asyncio.all_tasks(loop))
 
     def idle(self):
         """Run until there may be a request."""
         loop = self.get()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         fds = self._watch(loop, loop.stop, at_once=False)
         try:
             loop.run_forever()

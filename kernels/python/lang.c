@@ -1,6 +1,6 @@
 #include "python/lang.h"
+#include "python/lang_beside.h"
 #include "python/about.h"
-#include "python/bridge.h"
 #include "python/pyjson.h"
 #include "core/core.h"
 #include "core/log.h"
@@ -55,31 +55,31 @@ void python_release(void)
 }
 
 /* A signal that came too late for the code it was meant for. */
-static void drop_signals(void)
+void python_drop_signals(void)
 {
 	if (PyErr_CheckSignals() < 0)
 		PyErr_Clear();
 }
 
 /* Interrupts are the main shell's, and one request may be served within another. */
-static bool enter(struct core *c, const struct request *r)
+bool python_enter(struct core *c, const struct request *r)
 {
 	bool outermost = shell_self(c) == &c->shell_line && !c->interruptible;
 
 	python_acquire();
 	about_set(r->parent, request_bool(r, "silent", false));
 	if (outermost) {
-		drop_signals();
+		python_drop_signals();
 		core_interruptible(c, true);
 	}
 	return outermost;
 }
 
-static void leave(struct core *c, bool outermost)
+void python_leave(struct core *c, bool outermost)
 {
 	if (outermost) {
 		core_interruptible(c, false);
-		drop_signals();
+		python_drop_signals();
 	}
 	python_release();
 }
@@ -185,7 +185,7 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 		return json_pack("{s:s, s:s, s:s, s:[], s:i}", "status", "error", "ename", "BadRequest",
 				 "evalue", "an execute_request needs \"code\", a string", "traceback",
 				 "execution_count", c->execution_count);
-	outermost = enter(c, r);
+	outermost = python_enter(c, r);
 	count = current_count(py);
 	if (!request_bool(r, "silent", false))
 		publish_input(c, r, count);
@@ -201,7 +201,7 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 	}
 	if (outermost) {
 		core_interruptible(c, false);
-		drop_signals();
+		python_drop_signals();
 	}
 	if (json_object_get(reply, "ename"))
 		count_failed(py, r, count);
@@ -213,13 +213,13 @@ static json_t *python_execute(void *lang, struct core *c, const struct request *
 
 static json_t *serve(struct python *py, struct core *c, const struct request *r, const char *method)
 {
-	bool outermost = enter(c, r);
+	bool outermost = python_enter(c, r);
 	json_t *reply;
 
 	reply = call(py, method, r);
 	if (!reply)
 		reply = error_from_exception();
-	leave(c, outermost);
+	python_leave(c, outermost);
 	return reply;
 }
 
@@ -251,94 +251,6 @@ static json_t *python_identity(void *lang, struct core *c, const struct request 
 static json_t *python_comm_info(void *lang, struct core *c, const struct request *r)
 {
 	return serve(lang, c, r, "comm_info");
-}
-
-static PyObject *buffers_of(const struct request *r)
-{
-	PyObject *list = PyList_New(0), *bytes;
-	size_t i;
-
-	for (i = 0; list && i < r->view.n_buffers; i++) {
-		bytes = PyBytes_FromStringAndSize(r->view.buffers[i].data, (Py_ssize_t)r->view.buffers[i].len);
-		if (!bytes || PyList_Append(list, bytes) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(bytes);
-	}
-	return list;
-}
-
-static PyObject *metadata_of(const struct request *r)
-{
-	json_t *j = json_loadb(r->view.part[WIRE_METADATA].data, r->view.part[WIRE_METADATA].len, 0, NULL);
-	PyObject *o = json_is_object(j) ? pyjson_to(j) : PyDict_New();
-
-	json_decref(j);
-	return o;
-}
-
-static json_t *python_comm(void *lang, struct core *c, const struct request *r)
-{
-	struct python *py = lang;
-	bool outermost = enter(c, r);
-	PyObject *none = PyObject_CallMethod(py->kernel, "comm", "sNNNN", r->type, pyjson_to(r->header),
-					     pyjson_to(r->content), metadata_of(r), buffers_of(r));
-	char why[400];
-
-	if (!none) {
-		python_error_text(why, sizeof(why));
-		log_line("a %s was not served: %s", r->type, why);
-	}
-	Py_XDECREF(none);
-	leave(c, outermost);
-	return NULL;
-}
-
-/* The user's tasks go on while nothing is asked. */
-static bool python_idle(void *lang, struct core *c)
-{
-	struct python *py = lang;
-	PyObject *none;
-
-	if (!bridge_has_background())
-		return false;
-	python_acquire();
-	core_interruptible(c, true);
-	none = PyObject_CallMethod(py->kernel, "idle", NULL);
-	Py_XDECREF(none);
-	PyErr_Clear();
-	core_interruptible(c, false);
-	drop_signals();
-	python_release();
-	/* The wake-up was seen. */
-	shell_wait(c, 0);
-	return true;
-}
-
-/* ---- subshells ---- */
-
-static __thread PyGILState_STATE lock_state;
-
-static bool python_thread_begin(void *lang, const char *subshell_id)
-{
-	struct python *py = lang;
-	PyObject *none;
-
-	lock_state = PyGILState_Ensure();
-	none = PyObject_CallMethod(py->kernel, "begin_thread", "s", subshell_id);
-	Py_XDECREF(none);
-	PyErr_Clear();
-	python_release();
-	return none != NULL;
-}
-
-static void python_thread_end(void *lang)
-{
-	struct python *py = lang;
-
-	python_acquire();
-	Py_XDECREF(PyObject_CallMethod(py->kernel, "end_thread", NULL));
-	PyErr_Clear();
-	PyGILState_Release(lock_state);
 }
 
 static json_t *python_kernel_info(void *lang)

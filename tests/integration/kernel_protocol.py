@@ -195,6 +195,11 @@ def test_background_tasks(k):
     time.sleep(0.5)
     k.interrupt()
     assert k.run("1").status == "ok"
+    # Python's own asyncio.run() takes nothing away.
+    assert k.run("asyncio.run(asyncio.sleep(0))").status == "ok"
+    msg_id = k.start("t = asyncio.get_event_loop().create_task(f())")
+    k.finish(msg_id)
+    assert text_of(k, msg_id, 3) == "012"
 
 
 def test_whose_output(k):
