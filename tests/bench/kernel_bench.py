@@ -24,6 +24,7 @@ import uuid
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import clients  # noqa: E402
 
+import kernel_client  # noqa: E402
 import zmq  # noqa: E402
 
 KEY = b"key"
@@ -93,7 +94,9 @@ class Kernel:
             json.dump({"transport": "ipc", "ip": self.folder + "/k", "key": KEY.decode(),
                        "signature_scheme": "hmac-sha256", **PORTS}, f)
         self.began = time.monotonic()
-        self.process = subprocess.Popen([file if a == "FILE" else a for a in argv], env=env, cwd=self.folder,
+        self.process = subprocess.Popen([file if a == "FILE" else a for a in argv],
+                                        # They end with this process, however it ends.
+                                        env=dict(env, JPY_PARENT_PID=str(os.getpid())), cwd=self.folder,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
         self.client = Client(self.folder + "/k")
@@ -127,6 +130,31 @@ def started(argv, env):
             break
     k.client.drain()
     return k, info * 1000, first * 1000
+
+
+def forked(binary, env):
+    """The same for a kernel that the prepared parent forks, as in a sandbox."""
+    folder = kernel_client.user_folder()
+    parent = kernel_client.Parent([binary, "--parent"], folder, dict(env, HOME=folder))
+    took = []
+    try:
+        for i in range(STARTS):
+            began = time.monotonic()
+            answer, address, crash = parent.fork_raw(f"k{i}", key=KEY.decode())
+            assert answer["op"] == "forked", answer
+            c = Client(address)
+            c.send("kernel_info_request", {})
+            c.reply()
+            info = time.monotonic() - began
+            c.execute("1+1")
+            c.reply()
+            took.append((info * 1000, (time.monotonic() - began) * 1000))
+            c.close()
+            os.close(crash)
+    finally:
+        parent.close()
+        kernel_client.remove(folder)
+    return [statistics.median(t[i] for t in took) for i in (0, 1)]
 
 
 def timed(client, code, rounds, store=True):
@@ -250,6 +278,10 @@ def main():
                 continue
             try:
                 table[name] = measure(argv, env, args.rounds, by_message)
+                if by_message:
+                    info, first = forked(argv[0], env)
+                    print(f"# {name}, forked by the prepared parent: {info:.1f} ms to kernel_info_reply, "
+                          f"{first:.1f} ms to the result of 1+1")
             except AssertionError as e:
                 print(f"# {name}: {e}")
     finally:

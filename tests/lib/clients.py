@@ -59,11 +59,13 @@ def source(python, name):
         version = re.search(rf"^{name}==(\S+)$", f.read(), re.M)[1]
     folder = os.path.join(TOP, "build", "clients")
     unpacked = os.path.join(folder, f"{name}-{version}")
-    if not os.path.isdir(unpacked):
-        # The package's own build tool is in the environment: nothing more is fetched.
-        pip(python, "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", name, f"{name}=={version}",
-            "-d", folder)
-        shutil.unpack_archive(os.path.join(folder, f"{name}-{version}.tar.gz"), folder)
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.isdir(unpacked):
+            # The package's own build tool is in the environment: nothing more is fetched.
+            pip(python, "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", name,
+                f"{name}=={version}", "-d", folder)
+            shutil.unpack_archive(os.path.join(folder, f"{name}-{version}.tar.gz"), folder)
     return unpacked
 
 
@@ -75,7 +77,11 @@ def native_kernel():
         if subprocess.run([DEBIAN, "-c", f"import {module}"], capture_output=True, check=False).returncode:
             skip(f"Python's {module} is missing on this machine")
     env = dict(os.environ, PATH="/usr/bin:" + os.environ["PATH"])
-    subprocess.run(["make", "-s", "build/carrel-python"], cwd=TOP, env=env, check=True, stdout=subprocess.DEVNULL)
+    os.makedirs(os.path.join(TOP, "build"), exist_ok=True)
+    # Several tests run at once.
+    with open(os.path.join(TOP, "build", "carrel-python.lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-s", "build/carrel-python"], cwd=TOP, env=env, check=True, stdout=subprocess.DEVNULL)
     return os.path.join(TOP, "build", "carrel-python")
 
 
