@@ -18,11 +18,13 @@ class Loops(threading.local):
     loop = None
     pid = 0
     interrupted = False
+    has_tasks = False
 
     def get(self):
         if self.loop is None or self.loop.is_closed() or self.pid != os.getpid():
             self.loop = asyncio.new_event_loop()
             self.pid = os.getpid()
+            self.loop.set_task_factory(self.make_task)
             asyncio.set_event_loop(self.loop)
         return self.loop
 
@@ -30,6 +32,10 @@ class Loops(threading.local):
         if self.loop is not None and self.pid == os.getpid():
             self.loop.close()
         self.loop = None
+
+    def make_task(self, loop, coro, **options):
+        self.has_tasks = True
+        return asyncio.Task(coro, loop=loop, **options)
 
     # -- a cell
 
@@ -77,7 +83,10 @@ class Loops(threading.local):
         except AttributeError:
             # A loop that is not asyncio's own.
             pass
-        return bool(asyncio.all_tasks(loop))
+        # Looking at all tasks takes as long as a short cell.
+        if self.has_tasks or loop.get_task_factory() != self.make_task:
+            self.has_tasks = bool(asyncio.all_tasks(loop))
+        return self.has_tasks
 
     def idle(self):
         """Run until there may be a request."""

@@ -12,6 +12,7 @@ import traceback
 from types import TracebackType
 
 import _carrel
+import _signal
 from IPython.core import debugger, page, payloadpage
 from IPython.core.autocall import IPyAutocall
 from IPython.core.interactiveshell import InteractiveShell, InteractiveShellABC
@@ -36,6 +37,10 @@ ERROR_TEXT_MAX = 64 * 1024
 # An image's own front door to pip: it knows at once that there is no network,
 # where `python -m pip` starts an interpreter to find out.
 PIP = "/usr/local/bin/pip"
+
+
+# Without what signal.signal() does for a reader: it is called twice for each cell.
+set_signal = _signal.signal
 
 
 class Exit(IPyAutocall):
@@ -74,11 +79,11 @@ class ZMQInteractiveShell(InteractiveShell):
     colors_force = CBool(True)
     exiter = Instance(Exit)
     questions = Instance(Questions, args=())
-    cell = Instance(Cell, args=())
-    loops = Instance(Loops, args=())
     # Plain attributes: they are read and set for each cell, and traits check.
     execution_count = 1
     kernel = None
+    cell = Cell()
+    loops = Loops()
 
     @default("exiter")
     def _default_exiter(self):
@@ -144,7 +149,7 @@ class ZMQInteractiveShell(InteractiveShell):
         # IPython's own steps before the code may swallow an interrupt.
         self.cell.code_waits, self.cell.interrupt_waits = True, False
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self.keep_interrupt)
+            set_signal(signal.SIGINT, self.keep_interrupt)
         else:
             # Interrupts are the main shell's.
             self.cell.code_waits = False
@@ -159,7 +164,7 @@ class ZMQInteractiveShell(InteractiveShell):
         if self.cell.code_waits:
             self.cell.code_waits = False
             # Python's own, by which asyncio knows that interrupts are its to handle.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            set_signal(signal.SIGINT, signal.default_int_handler)
             if self.cell.interrupt_waits:
                 raise KeyboardInterrupt
         return await super().run_code(code_obj, result, async_=async_)
