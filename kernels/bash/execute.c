@@ -4,7 +4,6 @@
 #include "core/log.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,12 +26,16 @@ struct outcome {
 	char line[320]; /* the traceback */
 };
 
-static void say(struct cell *x, const char *text)
+/* A shell was replaced since the last cell began: the client is told once. */
+static void say_loss(struct cell *x)
 {
-	if (request_bool(x->r, "silent", false))
+	const char *text = x->b->lost;
+
+	if (!text[0] || request_bool(x->r, "silent", false))
 		return;
 	core_flush(x->c);
 	iopub_put_text(&x->c->iopub, 1, x->r->parent, text, strlen(text));
+	x->b->lost[0] = '\0';
 }
 
 static void answer(int fd, const char *byte)
@@ -55,13 +58,16 @@ static bool ask_client(struct cell *x, const char *prompt, bool secret)
 	utf8_end(&u, &clean);
 	if (clean.failed || core_input_ask(x->c, clean.data ? clean.data : "", clean.len, secret))
 		return false;
-	err = core_input_wait(x->c, &value);
-	if (err) {
-		/* A signal: an interrupt, or the shell's end, which is seen next. */
-		if (err == -EINTR)
+	do {
+		err = core_input_wait(x->c, &value);
+		if (err == -EINTR && talk_interrupted()) {
 			talk_interrupt(&x->talk);
+			return false;
+		}
+		/* Its end is seen next. */
+	} while (err == -EINTR && shell_is_alive(&x->b->shell));
+	if (err)
 		return false;
-	}
 	clean.len = 0;
 	buf_put(&clean, json_string_value(value), json_string_length(value));
 	json_decref(value);
@@ -157,28 +163,19 @@ static void set_status(struct outcome *o, const struct talk *t)
 static void replace_shell(struct cell *x, struct outcome *o)
 {
 	const struct talk *t = &x->talk;
-	char text[600], why[300], how[100];
+	char why[300];
 
-	if (t->end.signal)
-		snprintf(how, sizeof(how), "was ended by SIG%s", sigabbrev_np(t->end.signal) ?: "?");
-	else
-		snprintf(how, sizeof(how), "ended with exit code %d", t->end.code);
 	if (t->interrupts)
 		set_error(o, "KeyboardInterrupt", "the shell did not heed it and was ended");
 	else if (t->deaf)
 		set_error(o, "ShellDied", "the shell did not take commands any more and was ended");
 	else if (t->end.signal)
-		set_error(o, "ShellDied", "the shell %s", how);
+		set_error(o, "ShellDied", "the shell was ended by SIG%s", sigabbrev_np(t->end.signal) ?: "?");
 	else if (t->end.code)
 		set_error(o, "ExitStatus", "%d", t->end.code);
-	if (bash_need_shell(x->b, why, sizeof(why))) {
+	if (bash_new_shell(x->b, &t->end, why, sizeof(why)))
 		set_error(o, "ShellDied", "no other shell could be started: %.200s", why);
-		return;
-	}
-	snprintf(text, sizeof(text),
-		 "The shell %s. A new one was started: variables, functions, options and the directory are as at the start.\n",
-		 how);
-	say(x, text);
+	say_loss(x);
 }
 
 static void finish(struct cell *x, enum talk_end end, struct outcome *o)
@@ -194,9 +191,7 @@ static void finish(struct cell *x, enum talk_end end, struct outcome *o)
 /* A client that does not read holds a cell here rather than its text in memory. */
 static void wait_for_reader(struct core *c)
 {
-	struct pollfd p = { .fd = c->interrupt_fd, .events = POLLIN };
-
-	while (!core_wait_room(c) && !atomic_load(&c->stop) && poll(&p, 1, 0) == 0)
+	while (!core_wait_room(c) && !atomic_load(&c->stop) && !talk_interrupted())
 		;
 }
 
@@ -216,11 +211,14 @@ static void run(struct cell *x, const char *code, size_t len, struct outcome *o)
 		set_error(o, "ShellDied", "%s", why);
 		return;
 	}
+	say_loss(x);
 	err = hand_over(x->b, code, len);
 	if (err) {
 		set_error(o, "ShellDied", "the cell could not be handed to the shell: %s", strerror(-err));
 		return;
 	}
+	/* One that came too late for the cell it was meant for. */
+	talk_interrupted();
 	core_interruptible(x->c, true);
 	end = talk_run(&x->talk, true);
 	finish(x, end, o);

@@ -16,14 +16,36 @@ json_t *bash_error(const char *ename, const char *evalue)
 			 "traceback");
 }
 
+static void tell_loss(struct bash *b, const struct shell_end *end, bool heir)
+{
+	char how[100];
+
+	if (end->signal)
+		snprintf(how, sizeof(how), "was ended by SIG%s", sigabbrev_np(end->signal) ?: "?");
+	else
+		snprintf(how, sizeof(how), "ended with exit code %d", end->code);
+	snprintf(b->lost, sizeof(b->lost), "The shell %s. A new one was started: %s.\n", how,
+		 heir ? "it has the same variables, functions, options and directory, but no jobs" :
+			"variables, functions, options and directory are as at the beginning");
+}
+
+int bash_new_shell(struct bash *b, const struct shell_end *end, char *why, size_t why_size)
+{
+	bool heir = false;
+	int err = talk_start(&b->shell, &heir, why, why_size);
+
+	if (!err && end)
+		tell_loss(b, end, heir);
+	return err;
+}
+
 int bash_need_shell(struct bash *b, char *why, size_t why_size)
 {
 	struct shell_end end;
 
 	if (shell_ended(&b->shell, &end))
-		log_line("the shell ended between two cells: %s %d", end.signal ? "signal" : "exit code",
-			 end.signal ? end.signal : end.code);
-	return b->shell.pid ? 0 : talk_start(&b->shell, why, why_size);
+		return bash_new_shell(b, &end, why, why_size);
+	return b->shell.pid ? 0 : bash_new_shell(b, NULL, why, why_size);
 }
 
 /* ---- questions to the shell ---- */

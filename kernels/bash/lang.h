@@ -4,8 +4,11 @@
  * "ExitStatus", evalue the number, so that a run of all cells stops there. Where
  * set -e ends a cell, or set -u (the cell is then read whole), the shell lives on.
  * A shell that ended itself (exit, kill) is replaced by a new one in the same
- * cell, which says so on standard error: exit 0 is no error, another number is
- * ExitStatus, a signal is "ShellDied". Interrupted: "KeyboardInterrupt".
+ * cell, which says so on standard error. After an exit, unless the user's own trap
+ * on EXIT took the place of ours, the new one has its variables, functions, aliases,
+ * options and directory, not its jobs, descriptors and traps. exit 0 is no error,
+ * another number is ExitStatus, a signal is "ShellDied". Interrupted:
+ * "KeyboardInterrupt".
  *
  * Output of background jobs belongs to the cell that was started last. The
  * client is asked for input by `read` alone; other programs find the answers
@@ -32,6 +35,7 @@ struct bash {
 	int count; /* of the last cell that was counted */
 	char version[32];
 	json_t *given; /* the environment the host gave last */
+	char lost[300]; /* a sentence about a shell that ended, for the next who runs a cell */
 };
 
 extern const struct lang_ops bash_lang_ops;
@@ -43,8 +47,10 @@ json_t *bash_complete(void *lang, struct core *c, const struct request *r);
 json_t *bash_inspect(void *lang, struct core *c, const struct request *r);
 json_t *bash_is_complete(void *lang, struct core *c, const struct request *r);
 
-/* The shell, started if there is none. -errno with a sentence in why. */
+/* The shell, started if there is none any more. -errno with a sentence in why. */
 int bash_need_shell(struct bash *b, char *why, size_t why_size);
+/* One in the place of another that ended so (NULL: the first). */
+int bash_new_shell(struct bash *b, const struct shell_end *end, char *why, size_t why_size);
 /* Run text in the shell as the kernel's own, and take what it prints by
  * `printf 'X…\0' >|"$__carrel_up"`, at most RECORD_MAX bytes. NULL: nothing came.
  * The caller frees it. */

@@ -25,7 +25,7 @@ static int fail(const char *why)
 	return 1;
 }
 
-/* Waiting is cut short, and the shell is asked how it is. */
+/* A wait for input is cut short, and the shell is asked how it is. */
 static void woken(int sig)
 {
 	(void)sig;
@@ -35,8 +35,6 @@ static void take_signals(void)
 {
 	struct sigaction wake = { .sa_handler = woken, .sa_flags = SA_NOCLDSTOP };
 
-	/* SIGINT is for the shell, which is not in our group; the core sends it to us. */
-	sigaction(SIGINT, &wake, NULL);
 	sigaction(SIGCHLD, &wake, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -45,6 +43,8 @@ static void serve(const struct connection *conn, int saved)
 {
 	char why[500];
 
+	/* Until there is something to interrupt. */
+	signal(SIGINT, SIG_IGN);
 	log_set_fd(saved);
 	setenv("TERM", "dumb", 0);
 	/* What pages for a person would wait for a key that nobody presses. */
@@ -54,6 +54,7 @@ static void serve(const struct connection *conn, int saved)
 		log_line("%s", why);
 		exit(1);
 	}
+	talk_take_interrupts(&core.interrupt_fd);
 	core_run(&core);
 	shell_stop(&bash.shell);
 	core_finish(&core);

@@ -46,9 +46,11 @@ size_t record_split(char *text, char **fields, size_t n)
 
 	while (text && i < n) {
 		fields[i++] = text;
-		text = i < n ? strchr(text, '\n') : NULL;
+		text = i < n ? strchr(text, '\x1f') : NULL;
 		if (text)
 			*text++ = '\0';
 	}
+	for (text = i ? fields[i - 1] : NULL; text && (text = strchr(text, '\x1e'));)
+		*text = '\n';
 	return i;
 }

@@ -13,7 +13,7 @@
 enum {
 	/* The names of every command of a large system are some 100 KB. */
 	RECORD_MAX = 4 * 1024 * 1024,
-	/* Fields of a record that has lines. */
+	/* Fields of a record that has some. */
 	RECORD_FIELDS_MAX = 5,
 };
 
@@ -28,8 +28,8 @@ void record_feed(struct record_reader *r, const char *data, size_t n,
 		 void (*take)(void *arg, char *text, size_t len), void *arg);
 /* What came of a record so far is of no more use. */
 void record_reset(struct record_reader *r);
-/* Cut text at its line ends into at most n fields, the last with all the rest.
- * Returns how many there are. */
+/* Cut text at \x1f into at most n fields, the last with all the rest, where \x1e
+ * stands for a line's end. Returns how many there are. */
 size_t record_split(char *text, char **fields, size_t n);
 
 #endif

@@ -1,16 +1,18 @@
 # What the kernel puts into its shell. Its first lines, written by shell.c, name in
-# __carrel_up, __carrel_answers, __carrel_acks, __carrel_stdin, __carrel_tmp and
-# __carrel_show_max how the two speak; descriptor 9 is the real standard error.
+# __carrel_up, __carrel_answers, __carrel_acks, __carrel_stdin, __carrel_state,
+# __carrel_tmp and __carrel_show_max how the two speak; descriptor 9 is the real
+# standard error.
 #
 # Nothing of it is open while the user's code runs: each record opens the pipe by
-# its name in /proc and closes it again, so no child inherits it.
+# its name in /proc and closes it again, so no child inherits it. Bash writes at the
+# end of each line; a record without one is a single write, whole among others.
 
 PS1= PS2= PS0= HISTFILE=
 unset PROMPT_COMMAND MAILCHECK
 set +o history +H
 shopt -u checkwinsize
 exec 2>&9 9>&-
-readonly __carrel_up __carrel_answers __carrel_acks __carrel_stdin __carrel_tmp __carrel_show_max
+readonly __carrel_up __carrel_answers __carrel_acks __carrel_stdin __carrel_state __carrel_tmp __carrel_show_max
 
 # $? of the last cell, for the next one. Called as `__carrel_begin N && :`, which
 # neither set -e nor a trap on ERR takes for a failure.
@@ -19,8 +21,9 @@ __carrel_begin() { return "$1"; }
 __carrel_end() {
 	__carrel_status=$?
 	builtin printf 'E %s %s %s\0' "$1" "$__carrel_status" "$-" >|"$__carrel_up"
-	# A prompt would be written to standard error.
+	# A prompt, or under set -v the kernel's own lines, would be written to standard error.
 	PS1= PS2= PS0= PROMPT_COMMAND=
+	builtin set +v
 	return 0
 }
 
@@ -31,9 +34,24 @@ __carrel_errexit() {
 	builtin kill -INT $$
 }
 set -E
-trap '[[ $- != *e* || $BASHPID != $$ ]] || __carrel_errexit $?' ERR
+trap '__carrel_failed=$?; [[ $- != *e* || $BASHPID != $$ ]] || __carrel_errexit $__carrel_failed' ERR
 
-readonly -f __carrel_begin __carrel_end __carrel_errexit
+# A shell that exits leaves what it knows to the next one.
+__carrel_leave() {
+	[[ $BASHPID == $$ ]] || return 0
+	{
+		builtin declare -p
+		builtin declare -f
+		builtin alias -p
+		builtin shopt -p
+		builtin umask -p
+		builtin printf '\\builtin cd -- %q\n' "$PWD"
+		builtin set +o
+	} >|"$__carrel_state"
+}
+trap __carrel_leave EXIT
+
+readonly -f __carrel_begin __carrel_end __carrel_errexit __carrel_leave
 
 # ---- read: at the end of the cell's own standard input the client is asked for a line
 
@@ -49,7 +67,7 @@ __carrel_ask() {
 		u) [[ $OPTARG == 0 ]] || return "$__carrel_was" ;;
 		esac
 	done
-	builtin printf 'R\n%s\n%s\0' "$__carrel_secret" "$__carrel_prompt" >|"$__carrel_up"
+	builtin printf 'R\x1f%s\x1f%s\0' "$__carrel_secret" "${__carrel_prompt//$'\n'/$'\x1e'}" >|"$__carrel_up"
 	__carrel_option=0
 	IFS= builtin read -r -n 1 __carrel_option <"$__carrel_answers"
 	[[ $__carrel_option == 1 ]] || return "$__carrel_was"
@@ -75,7 +93,8 @@ __carrel_show() {
 		__carrel_own=1 __carrel_file=$__carrel_tmp/show.$BASHPID
 		command head -c "$__carrel_show_max" >|"$__carrel_file" || return
 	fi
-	builtin printf 'D\n%s\n%s\n%s\n%s\0' "$__carrel_kind" "$__carrel_own" "${1//$'\n'/ }" "$__carrel_file" >|"$__carrel_up"
+	builtin printf 'D\x1f%s\x1f%s\x1f%s\x1f%s\0' "$__carrel_kind" "$__carrel_own" "${1//[[:cntrl:]]/ }" \
+		"${__carrel_file//$'\n'/$'\x1e'}" >|"$__carrel_up"
 	IFS= builtin read -r -n 1 __carrel_ack <"$__carrel_acks"
 	[[ $__carrel_ack == 1 ]]
 }

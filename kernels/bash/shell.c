@@ -67,7 +67,8 @@ int shell_open(struct shell *sh, char *why, size_t why_size)
 	*sh = (struct shell){ .pidfd = -1, .control = -1 };
 	sh->code = memfd_create("cell", MFD_CLOEXEC);
 	sh->input = memfd_create("stdin", MFD_CLOEXEC);
-	if (sh->code < 0 || sh->input < 0 || pipe2(sh->up, O_CLOEXEC) < 0 ||
+	sh->state = memfd_create("state", MFD_CLOEXEC);
+	if (sh->code < 0 || sh->input < 0 || sh->state < 0 || pipe2(sh->up, O_CLOEXEC) < 0 ||
 	    pipe2(sh->answers, O_CLOEXEC) < 0 || pipe2(sh->acks, O_CLOEXEC) < 0)
 		return FAIL("cannot make the pipes to the shell: %s", strerror(errno));
 	fcntl(sh->up[0], F_SETFL, O_NONBLOCK);
@@ -101,6 +102,7 @@ void shell_close(struct shell *sh)
 	}
 	close(sh->code);
 	close(sh->input);
+	close(sh->state);
 	buf_free(&sh->reader.text);
 	remove_folder(sh);
 }
@@ -115,6 +117,7 @@ void shell_setup_text(const struct shell *sh, struct buf *out)
 		{ "answers", sh->answers[0] },
 		{ "acks", sh->acks[0] },
 		{ "stdin", sh->input },
+		{ "state", sh->state },
 	};
 	char line[PATH_MAX + 64], path[64];
 	size_t i;
@@ -184,6 +187,14 @@ static void forget(struct shell *sh)
 	sh->pid = 0;
 }
 
+bool shell_is_alive(const struct shell *sh)
+{
+	siginfo_t info = { 0 };
+
+	return sh->pid && waitid(P_PID, (id_t)sh->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       !info.si_pid;
+}
+
 bool shell_ended(struct shell *sh, struct shell_end *ret)
 {
 	siginfo_t info = { 0 };
@@ -230,6 +241,19 @@ int shell_add_input(struct shell *sh, const char *text, size_t n)
 {
 	lseek(sh->input, 0, SEEK_END);
 	return write_all(sh->input, text, n);
+}
+
+bool shell_take_state(struct shell *sh, struct buf *out)
+{
+	off_t size = lseek(sh->state, 0, SEEK_END);
+	char *room = size > 0 && size <= SHELL_STATE_MAX ? buf_room(out, (size_t)size) : NULL;
+	bool whole = room && pread(sh->state, room, (size_t)size, 0) == (ssize_t)size;
+
+	if (whole)
+		out->len += (size_t)size;
+	if (ftruncate(sh->state, 0) < 0)
+		log_line("what the last shell left cannot be forgotten: %s", strerror(errno));
+	return whole;
 }
 
 /* ---- signals ---- */

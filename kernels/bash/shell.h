@@ -24,6 +24,8 @@ enum {
 	SHELL_END_MS = 300,
 	/* $- has some 15 letters. */
 	SHELL_FLAGS_MAX = 64,
+	/* Bytes of variables and functions that a new shell takes over. */
+	SHELL_STATE_MAX = 16 * 1024 * 1024,
 };
 
 struct shell {
@@ -32,7 +34,8 @@ struct shell {
 	int control; /* the shell's commands */
 	/* Both ends of pipes: the kernel keeps them so that their names work. */
 	int up[2], answers[2], acks[2];
-	int code, input;    /* memory files: the cell and its standard input */
+	/* Memory files: the cell, its standard input, what a shell that exits leaves. */
+	int code, input, state;
 	char tmp[PATH_MAX]; /* a folder of its own, "" when none could be made */
 	char code_path[PATH_MAX + 8];
 	struct record_reader reader;
@@ -52,6 +55,9 @@ int shell_open(struct shell *sh, char *why, size_t why_size);
 int shell_spawn(struct shell *sh, char *why, size_t why_size);
 /* What the first command of a new shell must run. */
 void shell_setup_text(const struct shell *sh, struct buf *out);
+/* What the last shell that exited left: text for the new one to run. False: nothing. */
+bool shell_take_state(struct shell *sh, struct buf *out);
+bool shell_is_alive(const struct shell *sh);
 /* True once when the shell ended by itself. */
 bool shell_ended(struct shell *sh, struct shell_end *ret);
 /* Text for the next command to source. Cuts the cell's standard input to nothing. */

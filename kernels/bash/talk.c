@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,41 @@ static void make_token(char *out, size_t size)
 	if (!count && getrandom(&key, sizeof(key), 0) != sizeof(key))
 		log_line("no randomness for the shell's tokens");
 	snprintf(out, size, "%llx.%x", key, ++count);
+}
+
+/* ---- interrupts ----
+ *
+ * The core writes to its descriptor, then raises SIGINT. Nudges of an earlier one
+ * cut waiting short too, so only the signal counts; it makes the descriptor
+ * readable again, as that may have been read meanwhile. */
+
+static atomic_bool interrupted;
+static const int *interrupt_fd;
+
+static void on_interrupt(int sig)
+{
+	int saved = errno;
+	uint64_t one = 1;
+
+	(void)sig;
+	atomic_store(&interrupted, true);
+	/* Full only where it is readable already. */
+	if (write(*interrupt_fd, &one, sizeof(one)) < 0)
+		one = 0;
+	errno = saved;
+}
+
+void talk_take_interrupts(const int *fd)
+{
+	struct sigaction act = { .sa_handler = on_interrupt };
+
+	interrupt_fd = fd;
+	sigaction(SIGINT, &act, NULL);
+}
+
+bool talk_interrupted(void)
+{
+	return atomic_exchange(&interrupted, false);
 }
 
 /* ---- what the shell is sent ---- */
@@ -193,7 +229,8 @@ static bool take_orders(struct talk *t, const struct pollfd *interrupt, const st
 {
 	uint64_t count;
 
-	if (interrupt->revents && read(t->core->interrupt_fd, &count, sizeof(count)) > 0)
+	if (interrupt->revents && read(t->core->interrupt_fd, &count, sizeof(count)) > 0 &&
+	    talk_interrupted())
 		talk_interrupt(t);
 	/* Requests by control are looked for after every command anyway. */
 	if (wake->revents && read(t->core->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
@@ -254,28 +291,49 @@ enum talk_end talk_run(struct talk *t, bool cell)
 	return end;
 }
 
-int talk_start(struct shell *sh, char *why, size_t why_size)
+/* Not all can be taken: what only the system sets is refused, which does no harm. */
+static bool take_over(struct shell *sh)
 {
-	struct talk t = { .sh = sh, .limit_ms = TALK_START_MS };
+	struct talk t = { .sh = sh, .limit_ms = TALK_OWN_MS };
+	BUF_AUTO text = { 0 };
+
+	return shell_take_state(sh, &text) && shell_set_code(sh, text.data, text.len) == 0 &&
+	       talk_run(&t, false) == TALK_DONE && !t.interrupts;
+}
+
+static int set_up(struct talk *t, char *why, size_t why_size)
+{
 	BUF_AUTO text = { 0 };
 	int err;
 
-	shell_setup_text(sh, &text);
-	err = text.failed ? -ENOMEM : shell_set_code(sh, text.data, text.len);
+	shell_setup_text(t->sh, &text);
+	err = text.failed ? -ENOMEM : shell_set_code(t->sh, text.data, text.len);
 	if (err) {
 		snprintf(why, why_size, "cannot hand the shell its setup: %s", strerror(-err));
 		return err;
 	}
-	err = shell_spawn(sh, why, why_size);
+	err = shell_spawn(t->sh, why, why_size);
 	if (err)
 		return err;
-	begin(&t);
-	if (send_start(&t) == 0 && wait_end(&t) == TALK_DONE)
+	begin(t);
+	if (send_start(t) == 0 && wait_end(t) == TALK_DONE)
 		return 0;
-	shell_signal_session(sh, SIGKILL);
-	if (sh->pid)
-		shell_stop(sh);
 	snprintf(why, why_size, "bash did not start: it ended with %s %d",
-		 t.end.signal ? "signal" : "exit code", t.end.signal ? t.end.signal : t.end.code);
+		 t->end.signal ? "signal" : "exit code", t->end.signal ? t->end.signal : t->end.code);
 	return -EIO;
+}
+
+int talk_start(struct shell *sh, bool *ret_heir, char *why, size_t why_size)
+{
+	struct talk t = { .sh = sh, .limit_ms = TALK_START_MS };
+	int err = set_up(&t, why, why_size);
+
+	if (err) {
+		shell_signal_session(sh, SIGKILL);
+		shell_stop(sh);
+		return err;
+	}
+	*ret_heir = take_over(sh);
+	/* It ended over what it took: one that takes nothing. */
+	return sh->pid ? 0 : set_up(&t, why, why_size);
 }

@@ -68,8 +68,14 @@ struct talk {
 /* Run the text set by shell_set_code(): as a cell, its status and input its own, or
  * as a command of the kernel's own, which prints nothing. */
 enum talk_end talk_run(struct talk *t, bool cell);
-/* Start a shell and set it up. -errno with a sentence in why. */
-int talk_start(struct shell *sh, char *why, size_t why_size);
+/* Start a shell and set it up; it takes over what the last one left, if that left
+ * something (*ret_heir). -errno with a sentence in why. */
+int talk_start(struct shell *sh, bool *ret_heir, char *why, size_t why_size);
+/* Heed SIGINT, which the core sends for an interrupt: descriptor fd, where the core
+ * tells it too, becomes readable. At the start of the process. */
+void talk_take_interrupts(const int *fd);
+/* Whether there was one since it was asked last. */
+bool talk_interrupted(void);
 /* Interrupt what runs: the client asked while the main thread waits elsewhere. */
 void talk_interrupt(struct talk *t);
 
