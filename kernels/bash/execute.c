@@ -290,7 +290,9 @@ json_t *bash_execute(void *lang, struct core *c, const struct request *r)
 	char *page;
 	int count = b->count;
 
-	x.talk = (struct talk){ .sh = &b->shell, .core = c, .record = serve_record, .arg = &x };
+	x.talk = (struct talk){
+		.sh = &b->shell, .core = c, .keep_status = !silent, .record = serve_record, .arg = &x
+	};
 	if (!text) {
 		set_error(&o, "BadRequest", "an execute_request needs \"code\", a string");
 		return error_reply(c, &o, true, count);

@@ -286,7 +286,7 @@ enum talk_end talk_run(struct talk *t, bool cell)
 		shell_signal_session(t->sh, SIGKILL);
 	}
 	end = wait_end(t);
-	if (end == TALK_DONE && cell)
+	if (end == TALK_DONE && cell && t->keep_status)
 		t->sh->status = t->aborted ? t->abort_status : t->status;
 	return end;
 }

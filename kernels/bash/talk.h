@@ -45,6 +45,7 @@ struct talk {
 	 * command of the kernel's own, interrupted after limit_ms. */
 	struct core *core;
 	int limit_ms;
+	bool keep_status; /* it is the next cell's $? */
 	/* Records that are not the end. */
 	void (*record)(void *arg, char *text, size_t len);
 	void *arg;
