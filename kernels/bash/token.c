@@ -303,6 +303,7 @@ static int take_variable(struct scan *s, struct token *ret)
 	ret->start = s->variable;
 	buf_put(&ret->word, s->code + from, s->end - from);
 	buf_put(&ret->word, "", 1);
+	ret->word.len--;
 	return ret->word.failed ? -ENOMEM : 0;
 }
 
@@ -359,15 +360,14 @@ int token_at(const char *code, size_t cursor, struct token *ret)
 	s.stack[0].command = true;
 	for (; s.at < s.end; s.at++)
 		step(&s);
-	if (s.too_deep || s.comment || s.word.failed) {
-		buf_free(&s.word);
-		return s.word.failed ? -ENOMEM : 0;
-	}
-	if (s.variable != SIZE_MAX && !s.quote) {
+	if (s.variable != SIZE_MAX && !s.quote && !s.comment && !s.too_deep) {
 		buf_free(&s.word);
 		return take_variable(&s, ret);
 	}
-	take_word(&s, ret);
+	if (s.too_deep || s.comment)
+		s.word.len = 0;
+	else
+		take_word(&s, ret);
 	ret->word = s.word;
 	if (ret->kind != TOKEN_NONE && ret->word.data)
 		take_value(code, cursor, ret);
