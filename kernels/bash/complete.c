@@ -93,7 +93,7 @@ static char *ask(struct bash *b, const char *options, const char *word)
 
 	if (!is_harmless(word))
 		return NULL;
-	buf_puts(&text, "{ \\builtin printf X; \\builtin compgen ");
+	buf_puts(&text, "{ \\builtin printf '\\0X'; \\builtin compgen ");
 	buf_puts(&text, options);
 	buf_puts(&text, " -- ");
 	quote_put(&text, word, strlen(word));

@@ -86,6 +86,7 @@ static void serve_record(void *arg, char *text, size_t len)
 
 	if (text[0] == 'C' && len == 1) {
 		core_publish(x->c, "clear_output", json_pack("{s:b}", "wait", 0), NULL, NULL, 0);
+		answer(x->b->shell.acks[1], "1");
 		return;
 	}
 	n = record_split(text, field, text[0] == 'R' ? 3 : RECORD_FIELDS_MAX);

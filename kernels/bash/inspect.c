@@ -32,7 +32,7 @@ static char *name_at(const char *code, size_t cursor)
 /* Functions whole, variables with their value, the shell's own help, the manual
  * where there is one. The name is data to all of these. */
 static const char describe[] =
-	"{ \\builtin printf X; {\n"
+	"{ \\builtin printf '\\0X'; {\n"
 	"if [[ $__carrel_name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then \\builtin declare -p \"$__carrel_name\" 2>/dev/null; fi\n"
 	"\\builtin type -a -- \"$__carrel_name\" 2>/dev/null && case $(\\builtin type -t -- \"$__carrel_name\") in\n"
 	"builtin | keyword) \\builtin echo; \\builtin help -- \"$__carrel_name\" 2>/dev/null ;;\n"

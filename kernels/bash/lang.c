@@ -122,7 +122,7 @@ static json_t *bash_history(void *lang, struct core *c, const struct request *r)
 /* Asked once, at the start: so the shell is there when the first cell comes. */
 static void read_version(struct bash *b)
 {
-	char *heard = bash_ask_shell(b, "\\builtin printf 'X%s\\0' \"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}."
+	char *heard = bash_ask_shell(b, "\\builtin printf '\\0X%s\\0' \"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}."
 					"${BASH_VERSINFO[2]}\" >|\"$__carrel_up\"\n");
 
 	snprintf(b->version, sizeof(b->version), "%s", heard ? heard : "unknown");
@@ -212,7 +212,7 @@ static json_t *bash_identity(void *lang, struct core *c, const struct request *r
 	buf_puts(&text, line);
 	if (json_is_object(env))
 		put_environment(b, &text, env);
-	buf_puts(&text, "\\builtin printf 'X\\0' >|\"$__carrel_up\"\n");
+	buf_puts(&text, "\\builtin printf '\\0X\\0' >|\"$__carrel_up\"\n");
 	buf_put(&text, "", 1);
 	if (!text.failed) {
 		char *heard = bash_ask_shell(b, text.data);

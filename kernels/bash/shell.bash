@@ -5,7 +5,8 @@
 #
 # Nothing of it is open while the user's code runs: each record opens the pipe by
 # its name in /proc and closes it again, so no child inherits it. Bash writes at the
-# end of each line; a record without one is a single write, whole among others.
+# end of each line; a record without one is a single write, whole among others. It
+# begins with a NUL byte as well, in case something else was left without one.
 
 PS1= PS2= PS0= HISTFILE=
 unset PROMPT_COMMAND MAILCHECK
@@ -20,7 +21,7 @@ __carrel_begin() { return "$1"; }
 
 __carrel_end() {
 	__carrel_status=$?
-	builtin printf 'E %s %s %s\0' "$1" "$__carrel_status" "$-" >|"$__carrel_up"
+	builtin printf '\0E %s %s %s\0' "$1" "$__carrel_status" "$-" >|"$__carrel_up"
 	# A prompt, or under set -v the kernel's own lines, would be written to standard error.
 	PS1= PS2= PS0= PROMPT_COMMAND=
 	builtin set +v
@@ -30,7 +31,7 @@ __carrel_end() {
 # Under set -e the first failure ends the cell, not the shell: an interrupt to itself
 # drops what is left of it, and the kernel sends the end again.
 __carrel_errexit() {
-	builtin printf 'A %s\0' "$1" >|"$__carrel_up"
+	builtin printf '\0A %s\0' "$1" >|"$__carrel_up"
 	builtin kill -INT $$
 }
 set -E
@@ -67,7 +68,7 @@ __carrel_ask() {
 		u) [[ $OPTARG == 0 ]] || return "$__carrel_was" ;;
 		esac
 	done
-	builtin printf 'R\x1f%s\x1f%s\0' "$__carrel_secret" "${__carrel_prompt//$'\n'/$'\x1e'}" >|"$__carrel_up"
+	builtin printf '\0R\x1f%s\x1f%s\0' "$__carrel_secret" "${__carrel_prompt//$'\n'/$'\x1e'}" >|"$__carrel_up"
 	__carrel_option=0
 	IFS= builtin read -r -n 1 __carrel_option <"$__carrel_answers"
 	[[ $__carrel_option == 1 ]] || return "$__carrel_was"
@@ -81,9 +82,16 @@ read() {
 
 # ---- what a notebook shows: as bash_kernel's functions of these names
 
+# Waits until it was published: what follows is to come after it.
+__carrel_shown() {
+	local __carrel_ack=''
+	IFS= builtin read -r -n 1 __carrel_ack <"$__carrel_acks"
+	[[ $__carrel_ack == 1 ]]
+}
+
 # KIND [FILE] [DISPLAY_ID]; without a FILE that is there, standard input.
 __carrel_show() {
-	local __carrel_kind=$1 __carrel_own=0 __carrel_file='' __carrel_ack=''
+	local __carrel_kind=$1 __carrel_own=0 __carrel_file=''
 	builtin shift
 	if [[ $# -gt 0 && -f $1 ]]; then
 		__carrel_file=$1
@@ -93,14 +101,16 @@ __carrel_show() {
 		__carrel_own=1 __carrel_file=$__carrel_tmp/show.$BASHPID
 		command head -c "$__carrel_show_max" >|"$__carrel_file" || return
 	fi
-	builtin printf 'D\x1f%s\x1f%s\x1f%s\x1f%s\0' "$__carrel_kind" "$__carrel_own" "${1//[[:cntrl:]]/ }" \
+	builtin printf '\0D\x1f%s\x1f%s\x1f%s\x1f%s\0' "$__carrel_kind" "$__carrel_own" "${1//[[:cntrl:]]/ }" \
 		"${__carrel_file//$'\n'/$'\x1e'}" >|"$__carrel_up"
-	IFS= builtin read -r -n 1 __carrel_ack <"$__carrel_acks"
-	[[ $__carrel_ack == 1 ]]
+	__carrel_shown
 }
 display() { __carrel_show image "$@"; }
 displayHTML() { __carrel_show html "$@"; }
 displayJS() { __carrel_show js "$@"; }
 
 # Clears what the cell has put out so far.
-clear() { builtin printf 'C\0' >|"$__carrel_up"; }
+clear() {
+	builtin printf '\0C\0' >|"$__carrel_up"
+	__carrel_shown
+}
