@@ -19,6 +19,7 @@ struct spec {
 	json_t *parent; /* argv of the prepared parent, or NULL */
 	json_t *env;    /* may be NULL */
 	bool interrupt_message;
+	bool identity; /* takes carrel_identity_request: it has a parent, or says so */
 };
 
 void spec_load(struct agent *a);
