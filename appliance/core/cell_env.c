@@ -78,7 +78,8 @@ static json_t *bash_set(json_t *env)
 
 	buf_printf(&b, "__carrel_env=$(\nfor n in");
 	json_object_foreach(env, name, value) if (is_bash_name(name)) buf_printf(&b, " %s", name);
-	buf_printf(&b, "; do builtin echo \"unset -v $n\"; builtin declare -p \"$n\" 2>/dev/null; done\n:)\n");
+	buf_printf(&b,
+		   "; do builtin echo \"unset -v $n\"; builtin declare -p \"$n\" 2>/dev/null; done\n:)\n");
 	json_object_foreach(env, name, value)
 	{
 		if (!is_bash_name(name))

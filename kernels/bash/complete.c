@@ -188,9 +188,9 @@ json_t *bash_complete(void *lang, struct core *c, const struct request *r)
 	}
 	m.token = &token;
 	find(lang, &m);
-	reply = json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", list_of(&m), "cursor_start",
-			  bash_characters(code, token.start), "cursor_end", bash_characters(code, cursor),
-			  "metadata");
+	reply = json_pack("{s:s, s:o, s:I, s:I, s:{}}", "status", "ok", "matches", list_of(&m),
+			  "cursor_start", bash_characters(code, token.start), "cursor_end",
+			  bash_characters(code, cursor), "metadata");
 	matches_free(&m);
 	token_free(&token);
 	return reply;

@@ -156,8 +156,8 @@ static bool publish(struct display *d, struct core *c, const char *mime, const c
 	json_t *content;
 
 	snprintf(plain, sizeof(plain), "<%s, %zu bytes>", mime, n);
-	content = json_pack("{s:{s:o, s:s}, s:{}, s:o}", "data", mime, value, "text/plain", plain, "transient",
-			    "metadata", metadata(mime, data, n));
+	content = json_pack("{s:{s:o, s:s}, s:{}, s:o}", "data", mime, value, "text/plain", plain,
+			    "transient", "metadata", metadata(mime, data, n));
 	if (content && id[0])
 		json_object_set_new(json_object_get(content, "transient"), "display_id", json_string(id));
 	return core_publish(c, remember(d, id) ? "update_display_data" : "display_data", content, NULL, NULL,

@@ -33,11 +33,14 @@ static char *name_at(const char *code, size_t cursor)
  * where there is one. The name is data to all of these. */
 static const char describe[] =
 	"{ \\builtin printf '\\0X'; {\n"
-	"if [[ $__carrel_name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then \\builtin declare -p \"$__carrel_name\" 2>/dev/null; fi\n"
-	"\\builtin type -a -- \"$__carrel_name\" 2>/dev/null && case $(\\builtin type -t -- \"$__carrel_name\") in\n"
+	"if [[ $__carrel_name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then \\builtin declare -p \"$__carrel_name\" "
+	"2>/dev/null; fi\n"
+	"\\builtin type -a -- \"$__carrel_name\" 2>/dev/null && case $(\\builtin type -t -- "
+	"\"$__carrel_name\") in\n"
 	"builtin | keyword) \\builtin echo; \\builtin help -- \"$__carrel_name\" 2>/dev/null ;;\n"
 	"file) if [[ $__carrel_whole ]] && \\builtin type -P man >/dev/null; then \\builtin echo;"
-	" MANWIDTH=100 MANPAGER=cat PAGER=cat \\command timeout 4 man -- \"$__carrel_name\" 2>/dev/null; fi ;;\n"
+	" MANWIDTH=100 MANPAGER=cat PAGER=cat \\command timeout 4 man -- \"$__carrel_name\" 2>/dev/null; fi "
+	";;\n"
 	"esac\n"
 	"} | \\command head -c $__carrel_most; \\builtin printf '\\0'; } >|\"$__carrel_up\"\n"
 	"\\builtin unset -v __carrel_name __carrel_whole __carrel_most\n";

@@ -25,8 +25,8 @@ static void tell_loss(struct bash *b, const struct shell_end *end, bool heir)
 	else
 		snprintf(how, sizeof(how), "ended with exit code %d", end->code);
 	snprintf(b->lost, sizeof(b->lost), "The shell %s. A new one was started: %s.\n", how,
-		 heir ? "it has the same variables, functions, options and directory, but no jobs" :
-			"variables, functions, options and directory are as at the beginning");
+		 heir ? "it has the same variables, functions, options and directory, but no jobs"
+		      : "variables, functions, options and directory are as at the beginning");
 }
 
 int bash_new_shell(struct bash *b, const struct shell_end *end, char *why, size_t why_size)
@@ -93,7 +93,8 @@ json_int_t bash_characters(const char *text, size_t n)
 
 const char *bash_request_code(const struct request *r, size_t *ret_cursor)
 {
-	const json_t *code = json_object_get(r->content, "code"), *pos = json_object_get(r->content, "cursor_pos");
+	const json_t *code = json_object_get(r->content, "code"),
+		     *pos = json_object_get(r->content, "cursor_pos");
 	const char *text = json_string_value(code);
 	size_t len, at = 0;
 	json_int_t left;
@@ -122,8 +123,9 @@ static json_t *bash_history(void *lang, struct core *c, const struct request *r)
 /* Asked once, at the start: so the shell is there when the first cell comes. */
 static void read_version(struct bash *b)
 {
-	char *heard = bash_ask_shell(b, "\\builtin printf '\\0X%s\\0' \"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}."
-					"${BASH_VERSINFO[2]}\" >|\"$__carrel_up\"\n");
+	char *heard =
+		bash_ask_shell(b, "\\builtin printf '\\0X%s\\0' \"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}."
+				  "${BASH_VERSINFO[2]}\" >|\"$__carrel_up\"\n");
 
 	snprintf(b->version, sizeof(b->version), "%s", heard ? heard : "unknown");
 	free(heard);
@@ -142,8 +144,9 @@ static json_t *bash_kernel_info(void *lang)
 	snprintf(banner, sizeof(banner), "Bash %s (Carrel)", b->version);
 	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:[{s:s, s:s}]}", "status", "ok",
 			 "protocol_version", "5.4", "implementation", "carrel-bash", "implementation_version",
-			 "1", "language_info", language, "banner", banner, "debugger", 0, "help_links", "text",
-			 "Bash Reference Manual", "url", "https://www.gnu.org/software/bash/manual/bash.html");
+			 "1", "language_info", language, "banner", banner, "debugger", 0, "help_links",
+			 "text", "Bash Reference Manual", "url",
+			 "https://www.gnu.org/software/bash/manual/bash.html");
 }
 
 /* ---- identity ---- */
@@ -192,6 +195,9 @@ static void put_environment(struct bash *b, struct buf *text, json_t *env)
 	{
 		value = json_string_value(j);
 		old = json_string_value(json_object_get(b->given, name));
+		/* What it was started with was given too. */
+		if (!b->given)
+			old = getenv(name);
 		if (value && !(old && !strcmp(old, value)))
 			put_variable(text, name, NULL, value);
 	}
@@ -225,7 +231,8 @@ static json_t *bash_identity(void *lang, struct core *c, const struct request *r
 		json_decref(b->given);
 		b->given = json_deep_copy(env);
 	}
-	return text.failed ? bash_error("MemoryError", "no memory was left") : json_pack("{s:s}", "status", "ok");
+	return text.failed ? bash_error("MemoryError", "no memory was left")
+			   : json_pack("{s:s}", "status", "ok");
 }
 
 const struct lang_ops bash_lang_ops = {

@@ -34,7 +34,7 @@ struct bash {
 	struct display display;
 	int count; /* of the last cell that was counted */
 	char version[32];
-	json_t *given; /* the environment the host gave last */
+	json_t *given;  /* the environment the host gave last */
 	char lost[300]; /* a sentence about a shell that ended, for the next who runs a cell */
 };
 

@@ -12,8 +12,7 @@ int launch_bash(const posix_spawn_file_actions_t *files, const char *const *argv
 	sigfillset(&all);
 	sigemptyset(&none);
 	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr,
-				 POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 	posix_spawnattr_setsigdefault(&attr, &all);
 	posix_spawnattr_setsigmask(&attr, &none);
 	/* The prototype is older than const: exec changes none of it. */

@@ -110,8 +110,8 @@ void paths_find(const struct paths *p, const char *word, void (*take)(void *arg,
 	if (!base)
 		return;
 	/* ./ before a name that was behind a ~: it is no absolute one. */
-	snprintf(folder, sizeof(folder), "%s%.*s", p->tilde ? "." : "",
-		 slash ? (int)(slash + 1 - rest) : 0, rest);
+	snprintf(folder, sizeof(folder), "%s%.*s", p->tilde ? "." : "", slash ? (int)(slash + 1 - rest) : 0,
+		 rest);
 	d = open_at(base, folder);
 	if (!d)
 		return;

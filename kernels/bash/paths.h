@@ -18,6 +18,7 @@ struct paths {
 };
 
 /* take gets each name as it would be typed, folders with a / at their end. */
-void paths_find(const struct paths *p, const char *word, void (*take)(void *arg, const char *name), void *arg);
+void paths_find(const struct paths *p, const char *word, void (*take)(void *arg, const char *name),
+		void *arg);
 
 #endif

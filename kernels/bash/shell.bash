@@ -8,8 +8,8 @@
 # end of each line; a record without one is a single write, whole among others. It
 # begins with a NUL byte as well, in case something else was left without one.
 
-PS1= PS2= PS0= HISTFILE=
-unset PROMPT_COMMAND MAILCHECK
+PS1= PS2= PS0=
+unset PROMPT_COMMAND MAILCHECK HISTFILE
 set +o history +H
 shopt -u checkwinsize
 exec 2>&9 9>&-
@@ -35,7 +35,7 @@ __carrel_errexit() {
 	builtin kill -INT $$
 }
 set -E
-trap '__carrel_failed=$?; [[ $- != *e* || $BASHPID != $$ ]] || __carrel_errexit $__carrel_failed' ERR
+trap '__carrel_failed=$?; [[ ! -o errexit || $BASHPID != $$ ]] || __carrel_errexit $__carrel_failed' ERR
 
 # A shell that exits leaves what it knows to the next one.
 __carrel_leave() {

@@ -113,11 +113,8 @@ void shell_setup_text(const struct shell *sh, struct buf *out)
 		const char *name;
 		int fd;
 	} rows[] = {
-		{ "up", sh->up[1] },
-		{ "answers", sh->answers[0] },
-		{ "acks", sh->acks[0] },
-		{ "stdin", sh->input },
-		{ "state", sh->state },
+		{ "up", sh->up[1] },    { "answers", sh->answers[0] }, { "acks", sh->acks[0] },
+		{ "stdin", sh->input }, { "state", sh->state },
 	};
 	char line[PATH_MAX + 64], path[64];
 	size_t i;
@@ -136,7 +133,7 @@ void shell_setup_text(const struct shell *sh, struct buf *out)
 
 static int spawn(struct shell *sh, int commands)
 {
-	static const char *const argv[] = { "bash", "--norc", "--noprofile", "--noediting", "-i", NULL };
+	static const char *const argv[] = { "bash", "--norc", "--noprofile", "--noediting", "+o", "history", "-i", NULL };
 	posix_spawn_file_actions_t files;
 	int err;
 

@@ -7,10 +7,10 @@
 
 /* What a word is in. Each level keeps what it goes back to. */
 struct level {
-	char close;     /* ) of $( or (, ` , } of ${, " or 0 at the outside */
-	bool command;   /* the word here is a command's first */
-	bool in_word;   /* around an expansion: the word went on */
-	bool redirect;  /* the word here is a file, and the next as it was */
+	char close;      /* ) of $( or (, ` , } of ${, " or 0 at the outside */
+	bool command;    /* the word here is a command's first */
+	bool in_word;    /* around an expansion: the word went on */
+	bool redirect;   /* the word here is a file, and the next as it was */
 	bool assignment; /* the word here began with NAME= before an expansion */
 	size_t start;
 };
@@ -22,8 +22,8 @@ struct scan {
 	size_t depth;
 	bool too_deep;
 	bool comment;
-	char quote;      /* ' or $ for $'…'; double quotes are a level */
-	bool expansion;  /* the word holds what is only known by running it */
+	char quote;     /* ' or $ for $'…'; double quotes are a level */
+	bool expansion; /* the word holds what is only known by running it */
 	bool tilde;
 	size_t variable; /* offset of a $ whose name goes up to here, or SIZE_MAX */
 	bool braced;
@@ -62,8 +62,8 @@ static void put(struct scan *s, char c)
 /* After these a command may follow. */
 static bool is_keyword(const struct buf *w)
 {
-	static const char *const words[] = { "if",   "then", "else", "elif", "while", "until",
-					     "do",   "time", "!",    "{",    "coproc" };
+	static const char *const words[] = { "if", "then", "else", "elif", "while", "until",
+					     "do", "time", "!",    "{",    "coproc" };
 	size_t i;
 
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -91,8 +91,8 @@ static void end_word(struct scan *s)
 	if (l->redirect)
 		l->redirect = false;
 	else if (l->command)
-		l->command = l->assignment ||
-			     (!s->expansion && (is_keyword(&s->word) || is_assignment(&s->word)));
+		l->command =
+			l->assignment || (!s->expansion && (is_keyword(&s->word) || is_assignment(&s->word)));
 	l->in_word = false;
 	s->variable = SIZE_MAX;
 }

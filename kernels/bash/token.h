@@ -25,9 +25,9 @@ enum token_kind {
 
 struct token {
 	enum token_kind kind;
-	size_t start; /* offset of what a match takes the place of, its $ or opening quote included */
-	char quote;   /* the quote that is open at the cursor, or 0 */
-	bool tilde;   /* the word begins with a bare ~ */
+	size_t start;    /* offset of what a match takes the place of, its $ or opening quote included */
+	char quote;      /* the quote that is open at the cursor, or 0 */
+	bool tilde;      /* the word begins with a bare ~ */
 	struct buf word; /* its text without quoting, NUL-terminated */
 };
 

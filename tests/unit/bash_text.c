@@ -204,7 +204,9 @@ static void history(void)
 	CHECK_INT(rows(&h, "{\"hist_access_type\":\"range\",\"start\":1,\"stop\":3,\"session\":0}", "ls"), 2);
 	CHECK_INT(rows(&h, "{\"hist_access_type\":\"range\",\"start\":1,\"stop\":3,\"session\":7}", ""), 0);
 	CHECK_INT(rows(&h, "{\"hist_access_type\":\"search\",\"pattern\":\"echo*\",\"n\":9}", "echo a"), 2);
-	CHECK_INT(rows(&h, "{\"hist_access_type\":\"search\",\"pattern\":\"echo*\",\"unique\":true}", "echo a"), 1);
+	CHECK_INT(
+		rows(&h, "{\"hist_access_type\":\"search\",\"pattern\":\"echo*\",\"unique\":true}", "echo a"),
+		1);
 	CHECK_INT(rows(&h, "{\"hist_access_type\":\"nonsense\"}", ""), 0);
 	for (i = 0; i < HISTORY_CELLS_MAX + 100; i++) {
 		snprintf(code, sizeof(code), "%d", i);
