@@ -40,6 +40,9 @@ trap '__carrel_failed=$?; [[ ! -o errexit || $BASHPID != $$ ]] || __carrel_errex
 # A shell that exits leaves what it knows to the next one.
 __carrel_leave() {
 	[[ $BASHPID == $$ ]] || return 0
+	# What would end the next one as well.
+	builtin set +t +n
+	builtin unset -v TMOUT
 	{
 		builtin declare -p
 		builtin declare -f
