@@ -27,11 +27,11 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 
 	if (k->phase == KERNEL_FORKING)
 		k->reseed_due = true;
-	if (!k->spec->identity)
+	if (!k->spec->core)
 		replace_elsewhere(k, other_machine);
 	if (k->identity_sent)
 		k->reseed_due = true;
-	if (!k->spec->identity || k->identity_sent ||
+	if (!k->spec->core || k->identity_sent ||
 	    (k->phase != KERNEL_ALIVE && k->phase != KERNEL_STARTING)) {
 		json_decref(env);
 		return false;

@@ -40,6 +40,10 @@ def kernel(binary, folder):
                                start_new_session=True)
     client = None
     try:
+        # Bound last: a client that connects before tries again too late for what the first cell asks.
+        while not os.path.exists(home + "/k-4"):
+            assert process.poll() is None
+            time.sleep(0.001)
         client = Client(home + "/k", b"key")
         client.process, client.home = process, home
         yield client
@@ -467,8 +471,8 @@ def test_nothing_is_run_by_looking(k):
     names = [f"$({evil})", f"`{evil}`", f"<({evil})", f"'; {evil}; '", f"\"; {evil}; \"", f"\n{evil}\n", f"; {evil};", f"$(\n{evil}\n)",
              f"a[$({evil})]", f"${{x[$({evil})]}}", f"${{x:-$({evil})}}", f"$((x[$({evil})]))", f"x=$({evil})", f"~$({evil})",
              f"$'\\x27; {evil}'", f"--; {evil}", f"-F '{evil}'", f"-C '{evil}'", f"a\\\n{evil}", f"!{evil}", f"%({evil})"]
-    texts = [before + name + after for name in names for before in ("", "cat ", "$", "${", "cat \"", "cat '", "a=", "> ")
-             for after in ("", "/x")]
+    texts = [before + name + after for name in names for before in ("", "cat ", "${", "cat \"", "a=")
+             for after in ("", "/x")[:1 + (before == "cat ")]]
     for text in texts:
         complete(k, text)
     for text in names:
