@@ -192,8 +192,13 @@ static void finish(struct cell *x, enum talk_end end, struct outcome *o)
 /* A client that does not read holds a cell here rather than its text in memory. */
 static void wait_for_reader(struct core *c)
 {
+	if (core_wait_room(c))
+		return;
+	talk_interrupted();
+	core_interruptible(c, true);
 	while (!core_wait_room(c) && !atomic_load(&c->stop) && !talk_interrupted())
 		;
+	core_interruptible(c, false);
 }
 
 /* ---- one execute_request ---- */
@@ -222,10 +227,10 @@ static void run(struct cell *x, const char *code, size_t len, struct outcome *o)
 	talk_interrupted();
 	core_interruptible(x->c, true);
 	end = talk_run(&x->talk, true);
+	core_interruptible(x->c, false);
 	finish(x, end, o);
 	if (!o->ename)
 		wait_for_reader(x->c);
-	core_interruptible(x->c, false);
 }
 
 static void publish_input(struct core *c, const struct request *r, int count)

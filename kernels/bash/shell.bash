@@ -15,9 +15,12 @@ shopt -u checkwinsize
 exec 2>&9 9>&-
 readonly __carrel_up __carrel_answers __carrel_acks __carrel_stdin __carrel_state __carrel_tmp __carrel_show_max
 
-# $? of the last cell, for the next one. Called as `__carrel_begin N && :`, which
-# neither set -e nor a trap on ERR takes for a failure.
-__carrel_begin() { return "$1"; }
+# Says that the whole command was read, and sets $? as the last cell left it. Called
+# as `__carrel_begin … && :`, which neither set -e nor a trap on ERR takes for a failure.
+__carrel_begin() {
+	builtin printf '\0B %s\0' "$1" >|"$__carrel_up"
+	return "$2"
+}
 
 __carrel_end() {
 	__carrel_status=$?

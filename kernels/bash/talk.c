@@ -85,7 +85,8 @@ static void send_end(struct talk *t)
 {
 	char line[100];
 
-	snprintf(line, sizeof(line), END, t->token);
+	/* An interrupt that is still to be heeded drops the first character read. */
+	snprintf(line, sizeof(line), "\n" END, t->token);
 	send_line(t, line);
 }
 
@@ -96,8 +97,8 @@ static int send_command(struct talk *t, bool cell)
 
 	if (cell)
 		snprintf(line, sizeof(line),
-			 "{ __carrel_begin %d && :; } 2>/dev/null; \\. '%s' <\"$__carrel_stdin\"; " END,
-			 sh->status, sh->code_path, t->token);
+			 "{ __carrel_begin %s %d && :; } 2>/dev/null; \\. '%s' <\"$__carrel_stdin\"; " END,
+			 t->token, sh->status, sh->code_path, t->token);
 	else
 		snprintf(line, sizeof(line), "{ \\. '%s' || :; } </dev/null >/dev/null 2>&1; " END,
 			 sh->code_path, t->token);
@@ -105,12 +106,12 @@ static int send_command(struct talk *t, bool cell)
 }
 
 /* Once it has set up, __carrel_end is there; its descriptors stay as they are now. */
-static int send_start(struct talk *t)
+static void send_start(struct talk *t)
 {
 	char line[2 * PATH_MAX];
 
 	snprintf(line, sizeof(line), "\\. '%s'; " END, t->sh->code_path, t->token);
-	return send_line(t, line);
+	send_line(t, line);
 }
 
 /* ---- what it says ---- */
@@ -143,6 +144,10 @@ static void take_record(void *arg, char *text, size_t len)
 		send_end(t);
 		t->again = TALK_AGAIN_TIMES;
 		t->again_at = now_ms() + TALK_AGAIN_MS;
+	} else if (text[0] == 'B' && len > 2 && !strcmp(text + 2, t->token)) {
+		t->begun = true;
+		if (t->waiting)
+			talk_interrupt(t);
 	} else if (t->record) {
 		t->record(t->arg, text, len);
 	}
@@ -164,20 +169,30 @@ static void read_records(struct talk *t)
 
 void talk_interrupt(struct talk *t)
 {
-	t->interrupts++;
-	if (t->interrupts >= TALK_INTERRUPT_KILL) {
+	long long now = now_ms();
+
+	if (!t->begun && !t->waiting) {
+		t->waiting = true;
+		t->begin_at = now + TALK_BEGIN_MS;
+		return;
+	}
+	t->waiting = false;
+	t->begun = true;
+	if (!t->interrupts++)
+		t->first_at = now;
+	if (t->interrupts > 2 && now - t->first_at >= TALK_INTERRUPT_KILL_MS) {
 		shell_signal_session(t->sh, SIGKILL);
 		return;
 	}
 	/* Jobs under set -m have groups of their own. */
-	if (t->interrupts >= TALK_INTERRUPT_ALL)
+	if (now - t->first_at >= TALK_INTERRUPT_ALL_MS)
 		shell_signal_session(t->sh, SIGINT);
 	else
 		shell_signal(t->sh, SIGINT);
 	shell_signal(t->sh, SIGCONT);
 	send_end(t);
 	t->again = TALK_AGAIN_TIMES;
-	t->again_at = now_ms() + TALK_AGAIN_MS;
+	t->again_at = now + TALK_AGAIN_MS;
 }
 
 static int next_wait(const struct talk *t, long long now)
@@ -188,6 +203,8 @@ static int next_wait(const struct talk *t, long long now)
 		at = t->again_at;
 	if (t->limit_ms && t->limit_at < at)
 		at = t->limit_at;
+	if (t->waiting && t->begin_at < at)
+		at = t->begin_at;
 	return at <= now ? 0 : (int)(at - now);
 }
 
@@ -217,9 +234,11 @@ static void on_time(struct talk *t)
 		send_end(t);
 	}
 	if (t->limit_ms && now >= t->limit_at) {
-		t->limit_at = now + TALK_LOOK_MS;
+		t->limit_at = now + TALK_INTERRUPT_KILL_MS;
 		talk_interrupt(t);
 	}
+	if (t->waiting && now >= t->begin_at)
+		talk_interrupt(t);
 	if (now >= t->look_at)
 		look(t, now);
 }
@@ -273,6 +292,7 @@ static void begin(struct talk *t)
 	make_token(t->token, sizeof(t->token));
 	t->look_at = now + TALK_LOOK_MS;
 	t->limit_at = now + t->limit_ms;
+	t->begun = !t->core;
 }
 
 enum talk_end talk_run(struct talk *t, bool cell)
@@ -280,7 +300,7 @@ enum talk_end talk_run(struct talk *t, bool cell)
 	enum talk_end end;
 
 	begin(t);
-	if (send_command(t, cell)) {
+	if (send_command(t, cell) && shell_is_alive(t->sh)) {
 		/* It does not read: nothing but its end can come of it. */
 		t->deaf = true;
 		shell_signal_session(t->sh, SIGKILL);
@@ -316,7 +336,8 @@ static int set_up(struct talk *t, char *why, size_t why_size)
 	if (err)
 		return err;
 	begin(t);
-	if (send_start(t) == 0 && wait_end(t) == TALK_DONE)
+	send_start(t);
+	if (wait_end(t) == TALK_DONE)
 		return 0;
 	snprintf(why, why_size, "bash did not start: it ended with %s %d",
 		 t->end.signal ? "signal" : "exit code", t->end.signal ? t->end.signal : t->end.code);

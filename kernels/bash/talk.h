@@ -19,13 +19,18 @@ enum {
 	 * doubled each time. */
 	TALK_AGAIN_MS = 25,
 	TALK_AGAIN_TIMES = 8,
-	/* So many interrupts of one command, the shell has not come back since:
-	 * the second reaches every job, the third ends the shell. */
-	TALK_INTERRUPT_ALL = 2,
-	TALK_INTERRUPT_KILL = 3,
+	/* Milliseconds an interrupt waits for the shell to have read the command:
+	 * until then it would only break what is being read. */
+	TALK_BEGIN_MS = 250,
+	/* An interrupt so long after the first, the shell has not come back since:
+	 * a second one reaches every job, a third one ends the shell. */
+	TALK_INTERRUPT_ALL_MS = 250,
+	TALK_INTERRUPT_KILL_MS = 500,
 	/* Milliseconds between two looks at a shell that has not answered, and how
-	 * many must find it waiting for a command: it was made deaf. */
-	TALK_LOOK_MS = 1000,
+	 * many must find it waiting for a command: its end was dropped by an
+	 * interrupt that was not ours, and when it does not come then, it was made
+	 * deaf. */
+	TALK_LOOK_MS = 250,
 	TALK_LOOKS_DEAF = 2,
 	/* Milliseconds for a command of the kernel's own (completion, help) and for
 	 * a shell to start on a slow machine. */
@@ -61,8 +66,9 @@ struct talk {
 	/* While it runs. */
 	char token[32];
 	bool done;
+	bool begun, waiting; /* waiting: an interrupt, for that */
 	unsigned again;
-	long long again_at, limit_at, look_at;
+	long long again_at, limit_at, look_at, begin_at, first_at;
 	unsigned looks;
 };
 

@@ -315,6 +315,14 @@ def test_interrupts(k):
         k.interrupt()
         r = k.finish(msg_id)
         assert (r.status, r.ename) in (("ok", None), ("error", "KeyboardInterrupt")), r.reply
+    # Many, faster than the shell comes back.
+    ids = [k.start("sleep 0.01; echo x", stop_on_error=False) for _ in range(80)]
+    for _ in range(60):
+        time.sleep(0.005)
+        k.interrupt()
+    for i in ids:
+        r = k.finish(i)
+        assert r.text().strip() == "x" if r.status == "ok" else r.text("stderr").strip() == "", (r.reply, r.text())
     assert said(k, "echo $x $$") == "41 " + pid
 
 
