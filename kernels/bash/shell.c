@@ -133,7 +133,8 @@ void shell_setup_text(const struct shell *sh, struct buf *out)
 
 static int spawn(struct shell *sh, int commands)
 {
-	static const char *const argv[] = { "bash", "--norc", "--noprofile", "--noediting", "+o", "history", "-i", NULL };
+	static const char *const argv[] = { "bash", "--norc",  "--noprofile", "--noediting",
+					    "+o",   "history", "-i",          NULL };
 	posix_spawn_file_actions_t files;
 	int err;
 

@@ -1,4 +1,5 @@
 #include "bash/talk.h"
+#include "bash/interrupt.h"
 #include "core/core.h"
 #include "core/log.h"
 
@@ -187,9 +188,7 @@ void talk_interrupt(struct talk *t)
 	/* Jobs under set -m have groups of their own. */
 	if (now - t->first_at >= TALK_INTERRUPT_ALL_MS)
 		shell_signal_session(t->sh, SIGINT);
-	else
-		shell_signal(t->sh, SIGINT);
-	shell_signal(t->sh, SIGCONT);
+	t->signalled = interrupt_group(t->sh->pid);
 	send_end(t);
 	t->again = TALK_AGAIN_TIMES;
 	t->again_at = now + TALK_AGAIN_MS;
@@ -231,6 +230,8 @@ static void on_time(struct talk *t)
 	if (t->again && now >= t->again_at) {
 		t->again--;
 		t->again_at = now + (TALK_AGAIN_MS << (TALK_AGAIN_TIMES - t->again));
+		if (t->signalled)
+			interrupt_again(t->sh->pid, t->signalled);
 		send_end(t);
 	}
 	if (t->limit_ms && now >= t->limit_at) {

@@ -69,6 +69,7 @@ struct talk {
 	bool begun, waiting; /* waiting: an interrupt, for that */
 	unsigned again;
 	long long again_at, limit_at, look_at, begin_at, first_at;
+	unsigned long long signalled; /* when, for interrupt_again(); 0: never */
 	unsigned looks;
 };
 
