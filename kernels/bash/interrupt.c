@@ -163,7 +163,7 @@ unsigned long long interrupt_group(pid_t shell)
 	unsigned long long now;
 	int i;
 
-	for (i = 0; i < INTERRUPT_LOOKS && !hold(shell, i >= INTERRUPT_LOOKS / 2); i++) {
+	for (i = 0; i < INTERRUPT_LOOKS && !hold(shell, i >= INTERRUPT_LOOKS_ALONE); i++) {
 		kill(-shell, SIGCONT);
 		wait_a_moment();
 	}

@@ -14,6 +14,9 @@ enum {
 	/* Looks at a group that is not ready for it, and milliseconds between them. */
 	INTERRUPT_LOOKS = 10,
 	INTERRUPT_LOOK_MS = 1,
+	/* So many that find the shell alone are believed: each costs a loop of its own
+	 * commands some milliseconds, and one of forks is rarely alone twice. */
+	INTERRUPT_LOOKS_ALONE = 2,
 	/* Clock ticks (10 ms) in which a fork becomes another program, on a slow machine. */
 	INTERRUPT_YOUNG_TICKS = 10,
 };
