@@ -101,7 +101,7 @@ $(OUT)/obj/%.o: %.c
 
 # Guest programs: run inside the build chroot (kernels/image/build does that).
 GUEST_CFLAGS := $(shell $(PYTHON)-config --includes 2>/dev/null)
-guest: $(OUT)/carrel-agent $(OUT)/carrel-python $(OUT)/carrel-init ## (inside the build chroot) the guest programs
+guest: $(OUT)/carrel-agent $(OUT)/carrel-python $(OUT)/carrel-bash $(OUT)/carrel-init ## (inside the build chroot) the guest programs
 $(OUT)/carrel-agent: $(call objs,kernels/agent $(LINK_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ -lnghttp2 -luv -ljansson -lzmq -lcrypto
@@ -109,6 +109,11 @@ $(OUT)/carrel-python: CPPFLAGS += $(GUEST_CFLAGS)
 $(OUT)/carrel-python: $(call objs,kernels/core kernels/python)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -rdynamic -pthread -o $@ $^ $$($(PYTHON)-config --ldflags --embed) -ljansson -lzmq -lcrypto
+# The shell's own part is inside the program.
+$(OUT)/obj/kernels/bash/shell.o: kernels/bash/shell.bash
+$(OUT)/carrel-bash: $(call objs,kernels/core kernels/bash)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ -ljansson -lzmq -lcrypto
 $(OUT)/carrel-init: $(call objs,kernels/image/init)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
@@ -119,7 +124,7 @@ UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests
 .SECONDEXPANSION:
-DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o
+DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o $(OUT)/obj/kernels/bash/main.o
 unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
 unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
 $(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out $$(DAEMON_MAIN),$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))

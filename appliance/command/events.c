@@ -208,14 +208,15 @@ static void take_end(struct events *e, json_t *event)
 			 reason ? reason : "", signal ? ", by signal " : "", signal ? signal : "");
 }
 
-/* sys.exit() in a cell is an exception like others; here it is what it is in a program. */
+/* sys.exit() in a cell is an exception like others, and a status of bash an error;
+ * here they are what they are in a program. */
 static void take_exit(struct events *e, json_t *event)
 {
 	const char *name = text_of(event, "name"), *value = text_of(event, "value");
 	char *end;
 	long number;
 
-	if (!name || !value || strcmp(name, "SystemExit") != 0)
+	if (!name || !value || (strcmp(name, "SystemExit") != 0 && strcmp(name, "ExitStatus") != 0))
 		return;
 	number = strtol(value, &end, 10);
 	if (*value == '\0' || strcmp(value, "None") == 0)

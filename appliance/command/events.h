@@ -14,7 +14,7 @@ struct events {
 	char execution_id[64];
 	json_int_t seq; /* the last one shown */
 	bool ended;
-	int exited;      /* N of a SystemExit(N) that code raised, or -1 */
+	int exited;      /* N of a SystemExit(N) that code raised, or of bash's status; or -1 */
 	int code;        /* once ended: the exit code that says how */
 	char how[400];   /* a sentence, where the code alone does not tell; or "" */
 	int write_error; /* stdout is gone: errno */

@@ -1,5 +1,7 @@
 #include "cell_env.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,18 +41,77 @@ static json_t *request(const char *code, const char *data)
 	return content;
 }
 
-json_t *cell_env_set(json_t *env)
+static bool is_bash(const char *language)
 {
-	char *text = json_dumps(env, JSON_COMPACT | JSON_ENSURE_ASCII);
-	char *data = text ? base64_encode(text, strlen(text)) : NULL;
-	json_t *content = data ? request(set_code, data) : NULL;
+	return strcmp(language, "bash") == 0;
+}
 
+static bool is_bash_name(const char *s)
+{
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return false;
+	while (isalnum((unsigned char)*s) || *s == '_')
+		s++;
+	return !*s;
+}
+
+static void put_bash_quoted(struct buf *b, const char *text)
+{
+	size_t n;
+
+	buf_printf(b, "'");
+	for (; *text; text += n) {
+		n = strcspn(text, "'");
+		buf_printf(b, "%.*s", (int)n, text);
+		if (text[n])
+			buf_printf(b, "'\\''"), n++;
+	}
+	buf_printf(b, "'");
+}
+
+/* How each variable was is kept as commands that make it so again. */
+static json_t *bash_set(json_t *env)
+{
+	struct buf b = { 0 };
+	json_t *content = NULL, *value;
+	const char *name;
+
+	buf_printf(&b, "__carrel_env=$(\nfor n in");
+	json_object_foreach(env, name, value) if (is_bash_name(name)) buf_printf(&b, " %s", name);
+	buf_printf(&b,
+		   "; do builtin echo \"unset -v $n\"; builtin declare -p \"$n\" 2>/dev/null; done\n:)\n");
+	json_object_foreach(env, name, value)
+	{
+		if (!is_bash_name(name))
+			continue;
+		buf_printf(&b, "export %s=", name);
+		put_bash_quoted(&b, json_string_value(value));
+		buf_printf(&b, "\n");
+	}
+	if (!b.failed)
+		content = jupyter_execute_content(b.bytes, true);
+	buf_free(&b);
+	return content;
+}
+
+json_t *cell_env_set(json_t *env, const char *language)
+{
+	char *text, *data;
+	json_t *content;
+
+	if (is_bash(language))
+		return bash_set(env);
+	text = json_dumps(env, JSON_COMPACT | JSON_ENSURE_ASCII);
+	data = text ? base64_encode(text, strlen(text)) : NULL;
+	content = data ? request(set_code, data) : NULL;
 	free(text);
 	free(data);
 	return content;
 }
 
-json_t *cell_env_restore(void)
+json_t *cell_env_restore(const char *language)
 {
+	if (is_bash(language))
+		return jupyter_execute_content("eval \"${__carrel_env-}\"\nunset -v __carrel_env\n", true);
 	return request(restore_code, "");
 }

@@ -67,8 +67,8 @@ static int execution_send(struct execution *e)
 	int err = 0;
 
 	if (env) {
-		before = cell_env_set(e->env);
-		after = cell_env_restore();
+		before = cell_env_set(e->env, e->kernel->language);
+		after = cell_env_restore(e->kernel->language);
 		err = execution_send_one(e, 0, "-env", before);
 	}
 	if (!err)

@@ -7,9 +7,9 @@
 #include "spec.h"
 #include "util.h"
 
-/* A kernel without a prepared parent knows no such request. On another machine
- * (a clone) it is replaced; on the same one (a resume) it stays as it is. */
-static void unprepared(struct kernel *k, bool other_machine)
+/* A kernel from elsewhere knows no such request. On another machine (a clone) it is
+ * replaced; on the same one (a resume) it stays as it is. */
+static void replace_elsewhere(struct kernel *k, bool other_machine)
 {
 	if (!other_machine || (k->phase != KERNEL_ALIVE && k->phase != KERNEL_STARTING))
 		return;
@@ -27,11 +27,11 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 
 	if (k->phase == KERNEL_FORKING)
 		k->reseed_due = true;
-	if (!k->spec->parent)
-		unprepared(k, other_machine);
+	if (!k->spec->core)
+		replace_elsewhere(k, other_machine);
 	if (k->identity_sent)
 		k->reseed_due = true;
-	if (!k->spec->parent || k->identity_sent ||
+	if (!k->spec->core || k->identity_sent ||
 	    (k->phase != KERNEL_ALIVE && k->phase != KERNEL_STARTING)) {
 		json_decref(env);
 		return false;

@@ -14,13 +14,13 @@ enum { LEFT_MAX = 1024 * 1024 };
 
 static const char *const names[2] = { "stdout", "stderr" };
 
-/* Descriptors 1 and 2 of a kernel that was forked are pipes which it reads itself.
+/* Descriptors 1 and 2 of a kernel of ours are pipes which it reads itself.
  * Opened before any code of the user runs, so they are no others. */
 void kernel_output_open(struct kernel *k)
 {
 	int i;
 
-	for (i = 0; i < 2 && k->spec->parent; i++) {
+	for (i = 0; i < 2 && k->spec->core; i++) {
 		cleanup_free char *path = xasprintf("/proc/%d/fd/%d", (int)k->pid, i + 1);
 		struct stat st;
 

@@ -291,7 +291,7 @@ void kernel_start(struct kernel *k)
 	/* A key is for strangers who can come to the sockets. Ours lie in the user's own folder, who can do
 	 * anything to the kernel already; but kernels made elsewhere warn where there is none. */
 	k->key[0] = '\0';
-	if (!k->spec->parent)
+	if (!k->spec->core)
 		random_hex(k->key, sizeof(k->key) - 1);
 	err = folder_open(k, &folder);
 	if (!err) {

@@ -42,6 +42,7 @@ static void spec_add(struct agent *a, const char *name, char *folder, json_t *fi
 	spec->parent = json_incref(parent);
 	spec->env = json_incref(env);
 	spec->interrupt_message = parent || (mode && strcmp(mode, "message") == 0);
+	spec->core = parent || json_is_true(json_object_get(carrel, "core"));
 	LIST_INSERT_HEAD(&a->specs, spec, entry);
 }
 

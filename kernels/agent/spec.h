@@ -19,6 +19,9 @@ struct spec {
 	json_t *parent; /* argv of the prepared parent, or NULL */
 	json_t *env;    /* may be NULL */
 	bool interrupt_message;
+	/* Made with kernels/core: it takes carrel_identity_request, needs no key, and reads
+	 * its descriptors 1 and 2 itself. All with a parent are. */
+	bool core;
 };
 
 void spec_load(struct agent *a);

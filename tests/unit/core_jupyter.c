@@ -174,7 +174,7 @@ static void request(void)
 	struct buf b = { 0 };
 	struct jupyter_msg m;
 	json_t *content = jupyter_execute_content("print(1)", false);
-	json_t *env = json_pack("{s:s}", "A", "it's \"quoted\" \\ \n"), *set = cell_env_set(env);
+	json_t *env = json_pack("{s:s}", "A", "it's \"quoted\" \\ \n"), *set = cell_env_set(env, "python");
 
 	CHECK(!json_is_true(json_object_get(content, "allow_stdin")));
 	CHECK(json_is_true(json_object_get(content, "store_history")));
@@ -185,6 +185,12 @@ static void request(void)
 	jupyter_msg_free(&m);
 	CHECK(!strchr(json_string_value(json_object_get(set, "code")), '\n'));
 	CHECK(json_is_true(json_object_get(set, "silent")));
+	json_decref(set);
+	json_object_set_new(env, "not a name", json_string("1"));
+	set = cell_env_set(env, "bash");
+	CHECK(strstr(json_string_value(json_object_get(set, "code")),
+		     "\nexport A='it'\\''s \"quoted\" \\ \n'\n"));
+	CHECK(!strstr(json_string_value(json_object_get(set, "code")), "not a name"));
 	json_decref(content);
 	json_decref(env);
 	json_decref(set);

@@ -67,7 +67,7 @@ guest_build() {
 guest_install() {
 	local root=$1 lib=$1/usr/lib/carrel spec language
 	mkdir -p "$lib/kernels"
-	install -m 755 "$REPO/build/guest/carrel-agent" "$REPO/build/guest/carrel-python" "$lib/"
+	install -m 755 "$REPO"/build/guest/carrel-{agent,python,bash} "$lib/"
 	for spec in "$REPO"/kernels/*/kernel.json; do
 		[ -f "$spec" ] || continue
 		language=$(basename "$(dirname "$spec")")

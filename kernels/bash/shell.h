@@ -1,0 +1,76 @@
+/* The shell: one bash that lives as long as the kernel or until it ends itself.
+ *
+ * It is an interactive bash without a terminal, the leader of a session of its
+ * own: an interrupt then ends what runs and leaves the shell and its variables.
+ * It reads one line for each command from a pipe on its descriptor 0 (bash/talk.h
+ * writes it); the user's code is sourced from a memory file with another one, its
+ * standard input, on descriptor 0, so that no code of the user's can read a
+ * command. Records come back by a pipe that bash opens by its name in /proc.
+ *
+ * No thread but the main one uses it. One shell_open() a process.
+ */
+#ifndef CARREL_BASH_SHELL_H
+#define CARREL_BASH_SHELL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include "bash/record.h"
+
+enum {
+	/* Milliseconds for a shell to end by itself, its trap on EXIT included,
+	 * then to obey a hang-up, before it is killed. */
+	SHELL_END_MS = 300,
+	/* $- has some 15 letters. */
+	SHELL_FLAGS_MAX = 64,
+	/* Bytes of variables and functions that a new shell takes over. */
+	SHELL_STATE_MAX = 16 * 1024 * 1024,
+};
+
+struct shell {
+	pid_t pid; /* 0: none runs */
+	int pidfd;
+	int control; /* the shell's commands */
+	/* Both ends of pipes: the kernel keeps them so that their names work. */
+	int up[2], answers[2], acks[2];
+	/* Memory files: the cell, its standard input, what a shell that exits leaves. */
+	int code, input, state;
+	char tmp[PATH_MAX]; /* a folder of its own, "" when none could be made */
+	char code_path[PATH_MAX + 8];
+	struct record_reader reader;
+	int status; /* of the last cell: the next one's $? */
+	char flags[SHELL_FLAGS_MAX];
+};
+
+/* How a shell ended: exit code, or the number of a signal. */
+struct shell_end {
+	int code;
+	int signal; /* 0: it exited */
+};
+
+/* Make what every shell of this kernel uses. -errno with a sentence in why. */
+int shell_open(struct shell *sh, char *why, size_t why_size);
+/* Start bash. It has not read its first command yet. */
+int shell_spawn(struct shell *sh, char *why, size_t why_size);
+/* What the first command of a new shell must run. */
+void shell_setup_text(const struct shell *sh, struct buf *out);
+/* What the last shell that exited left: text for the new one to run. False: nothing. */
+bool shell_take_state(struct shell *sh, struct buf *out);
+bool shell_is_alive(const struct shell *sh);
+/* True once when the shell ended by itself. */
+bool shell_ended(struct shell *sh, struct shell_end *ret);
+/* Text for the next command to source. Cuts the cell's standard input to nothing. */
+int shell_set_code(struct shell *sh, const char *text, size_t n);
+/* More for the cell's standard input. */
+int shell_add_input(struct shell *sh, const char *text, size_t n);
+/* The foreground, or everything in the shell's session. */
+void shell_signal(const struct shell *sh, int sig);
+void shell_signal_session(const struct shell *sh, int sig);
+/* The shell waits for a command although none was answered: it will not answer. */
+bool shell_is_deaf(const struct shell *sh);
+/* End it: by itself within SHELL_END_MS or by force, its whole session. */
+void shell_stop(struct shell *sh);
+void shell_close(struct shell *sh);
+
+#endif
