@@ -25,17 +25,9 @@ static int spawn_reader(int text, int said, pid_t *ret)
 {
 	static const char *const argv[] = { "bash", "--norc", "-n", "-O", "extglob", NULL };
 	static char locale[] = "LC_ALL=C", *const env[] = { locale, NULL };
-	posix_spawn_file_actions_t files;
-	int err;
+	const struct launch_file files[] = { { text, 0 }, { LAUNCH_NULL, 1 }, { said, 2 } };
 
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, text, 0);
-	posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, said, 2);
-	posix_spawn_file_actions_addclosefrom_np(&files, 3);
-	err = launch_bash(&files, argv, env, ret);
-	posix_spawn_file_actions_destroy(&files);
-	return err;
+	return launch_bash(files, sizeof(files) / sizeof(files[0]), 3, argv, env, ret);
 }
 
 /* The wait status, or a negative errno. */

@@ -44,7 +44,7 @@ static void fd_path(int fd, char *out, size_t size)
 }
 
 /* Its name stands in messages about syntax errors. */
-static void make_folder(struct shell *sh)
+static void make_folder(struct bash *sh)
 {
 	const char *base = getenv("TMPDIR");
 	char code[64];
@@ -62,9 +62,9 @@ static void make_folder(struct shell *sh)
 		snprintf(sh->code_path, sizeof(sh->code_path), "%s", code);
 }
 
-int shell_open(struct shell *sh, char *why, size_t why_size)
+int bash_open(struct bash *sh, char *why, size_t why_size)
 {
-	*sh = (struct shell){ .pidfd = -1, .control = -1 };
+	*sh = (struct bash){ .pidfd = -1, .control = -1 };
 	sh->code = memfd_create("cell", MFD_CLOEXEC);
 	sh->input = memfd_create("stdin", MFD_CLOEXEC);
 	sh->state = memfd_create("state", MFD_CLOEXEC);
@@ -79,7 +79,7 @@ int shell_open(struct shell *sh, char *why, size_t why_size)
 	return 0;
 }
 
-static void remove_folder(struct shell *sh)
+static void remove_folder(struct bash *sh)
 {
 	char path[PATH_MAX + 8];
 
@@ -91,7 +91,7 @@ static void remove_folder(struct shell *sh)
 		log_line("%s was not removed: %s", sh->tmp, strerror(errno));
 }
 
-void shell_close(struct shell *sh)
+void bash_close(struct bash *sh)
 {
 	int i;
 
@@ -107,7 +107,7 @@ void shell_close(struct shell *sh)
 	remove_folder(sh);
 }
 
-void shell_setup_text(const struct shell *sh, struct buf *out)
+void bash_setup_text(const struct bash *sh, struct buf *out)
 {
 	struct {
 		const char *name;
@@ -131,25 +131,21 @@ void shell_setup_text(const struct shell *sh, struct buf *out)
 
 /* ---- the process ---- */
 
-static int spawn(struct shell *sh, int commands)
+static int spawn(struct bash *sh, int commands)
 {
 	static const char *const argv[] = { "bash", "--norc",  "--noprofile", "--noediting",
 					    "+o",   "history", "-i",          NULL };
-	posix_spawn_file_actions_t files;
-	int err;
+	const struct launch_file files[] = {
+		{ commands, 0 },
+		{ 2, STDERR_AT_START },
+		/* It says there, before its first command, that it has no terminal. */
+		{ LAUNCH_NULL, 2 },
+	};
 
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, commands, 0);
-	posix_spawn_file_actions_adddup2(&files, 2, STDERR_AT_START);
-	/* It says there, before its first command, that it has no terminal. */
-	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addclosefrom_np(&files, STDERR_AT_START + 1);
-	err = launch_bash(&files, argv, environ, &sh->pid);
-	posix_spawn_file_actions_destroy(&files);
-	return err;
+	return launch_bash(files, sizeof(files) / sizeof(files[0]), STDERR_AT_START + 1, argv, environ, &sh->pid);
 }
 
-int shell_spawn(struct shell *sh, char *why, size_t why_size)
+int bash_spawn(struct bash *sh, char *why, size_t why_size)
 {
 	int fd[2], err;
 
@@ -166,7 +162,7 @@ int shell_spawn(struct shell *sh, char *why, size_t why_size)
 	}
 	if (err) {
 		close(fd[1]);
-		shell_signal(sh, SIGKILL);
+		bash_signal(sh, SIGKILL);
 		sh->pid = 0;
 		return FAIL("cannot start /bin/bash: %s", strerror(-err));
 	}
@@ -177,7 +173,7 @@ int shell_spawn(struct shell *sh, char *why, size_t why_size)
 	return 0;
 }
 
-static void forget(struct shell *sh)
+static void forget(struct bash *sh)
 {
 	close(sh->pidfd);
 	close(sh->control);
@@ -185,7 +181,7 @@ static void forget(struct shell *sh)
 	sh->pid = 0;
 }
 
-bool shell_is_alive(const struct shell *sh)
+bool bash_is_alive(const struct bash *sh)
 {
 	siginfo_t info = { 0 };
 
@@ -193,14 +189,14 @@ bool shell_is_alive(const struct shell *sh)
 	       !info.si_pid;
 }
 
-bool shell_ended(struct shell *sh, struct shell_end *ret)
+bool bash_ended(struct bash *sh, struct bash_end *ret)
 {
 	siginfo_t info = { 0 };
 
 	if (!sh->pid || waitid(P_PID, (id_t)sh->pid, &info, WEXITED | WNOHANG) < 0 || !info.si_pid)
 		return false;
-	*ret = info.si_code == CLD_EXITED ? (struct shell_end){ .code = info.si_status }
-					  : (struct shell_end){ .signal = info.si_status };
+	*ret = info.si_code == CLD_EXITED ? (struct bash_end){ .code = info.si_status }
+					  : (struct bash_end){ .signal = info.si_status };
 	forget(sh);
 	return true;
 }
@@ -221,7 +217,7 @@ static int write_all(int fd, const char *text, size_t n)
 	return 0;
 }
 
-int shell_set_code(struct shell *sh, const char *text, size_t n)
+int bash_set_code(struct bash *sh, const char *text, size_t n)
 {
 	char byte;
 
@@ -235,13 +231,13 @@ int shell_set_code(struct shell *sh, const char *text, size_t n)
 	return write_all(sh->code, text, n);
 }
 
-int shell_add_input(struct shell *sh, const char *text, size_t n)
+int bash_add_input(struct bash *sh, const char *text, size_t n)
 {
 	lseek(sh->input, 0, SEEK_END);
 	return write_all(sh->input, text, n);
 }
 
-bool shell_take_state(struct shell *sh, struct buf *out)
+bool bash_take_state(struct bash *sh, struct buf *out)
 {
 	off_t size = lseek(sh->state, 0, SEEK_END);
 	char *room = size > 0 && size <= SHELL_STATE_MAX ? buf_room(out, (size_t)size) : NULL;
@@ -256,7 +252,7 @@ bool shell_take_state(struct shell *sh, struct buf *out)
 
 /* ---- signals ---- */
 
-void shell_signal(const struct shell *sh, int sig)
+void bash_signal(const struct bash *sh, int sig)
 {
 	if (sh->pid)
 		kill(-sh->pid, sig);
@@ -267,7 +263,7 @@ static pid_t session_of(pid_t pid)
 	return pid > 0 ? getsid(pid) : -1;
 }
 
-void shell_signal_session(const struct shell *sh, int sig)
+void bash_signal_session(const struct bash *sh, int sig)
 {
 	struct dirent *de;
 	DIR *dir;
@@ -303,7 +299,7 @@ static bool reads_descriptor_0(pid_t pid)
 	return !strncmp(text, "0 0x0 ", 6);
 }
 
-bool shell_is_deaf(const struct shell *sh)
+bool bash_is_deaf(const struct bash *sh)
 {
 	struct stat ours, theirs;
 	char path[64];
@@ -317,17 +313,17 @@ bool shell_is_deaf(const struct shell *sh)
 
 /* ---- the end ---- */
 
-static bool wait_end(struct shell *sh, int ms)
+static bool wait_end(struct bash *sh, int ms)
 {
 	struct pollfd p = { .fd = sh->pidfd, .events = POLLIN };
-	struct shell_end end;
+	struct bash_end end;
 
 	while (poll(&p, 1, ms) < 0 && errno == EINTR)
 		;
-	return shell_ended(sh, &end);
+	return bash_ended(sh, &end);
 }
 
-void shell_stop(struct shell *sh)
+void bash_stop(struct bash *sh)
 {
 	/* Its word about leaving would be the last output of the last cell. */
 	static const char leave[] = "{ \\builtin exit; } 2>/dev/null\n";
@@ -336,9 +332,9 @@ void shell_stop(struct shell *sh)
 		return;
 	if (write(sh->control, leave, sizeof(leave) - 1) > 0 && wait_end(sh, SHELL_END_MS))
 		return;
-	shell_signal_session(sh, SIGHUP);
+	bash_signal_session(sh, SIGHUP);
 	if (wait_end(sh, SHELL_END_MS))
 		return;
-	shell_signal_session(sh, SIGKILL);
+	bash_signal_session(sh, SIGKILL);
 	wait_end(sh, -1);
 }

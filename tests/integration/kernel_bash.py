@@ -567,6 +567,27 @@ def test_many_cells(k):
     assert [k.finish(i).text() for i in ids] == [f"{n}\n" for n in range(300)]
 
 
+def no_shell_is_left(binary, folder):
+    """Of a kernel that is killed, idle or in a cell that holds on."""
+    for code in (":", "sleep 100; :", "trap '' INT TERM HUP; while :; do :; done"):
+        with contextlib.suppress(AssertionError), kernel(binary, folder) as k:
+            k.run(":")
+            shell = shell_pid(k)
+            k.start(code)
+            time.sleep(0.2)
+            left = children(shell)
+            k.process.kill()
+            k.process.wait()
+            deadline = time.monotonic() + 5
+            while os.path.exists(f"/proc/{shell}/exe"):
+                assert time.monotonic() < deadline, code
+                time.sleep(0.01)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)  # what it ran is the user's
+            raise AssertionError("no shutdown of what is dead")
+        assert not os.path.exists(f"/proc/{shell}/exe"), code
+
+
 # ----
 
 
@@ -581,6 +602,7 @@ def main():
             with kernel(os.path.join(TOP, "build", "carrel-bash"), folder) as k:
                 test(k)
             print(f"{name}: {elapsed(began):.1f} s", flush=True)
+        no_shell_is_left(os.path.join(TOP, "build", "carrel-bash"), folder)
     finally:
         remove(folder)
 
