@@ -57,8 +57,8 @@ objs = $(patsubst %.c,$(OUT)/obj/%.o,$(call srcs,$(1)))
 
 # One row per program: the folders it is made of, then its libraries.
 LINK_DIRS := kernels/link
-CARRELD_DIRS := appliance/front appliance/core appliance/store vmm/host $(LINK_DIRS)
-CARRELD_LIBS := -lfcgi -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto
+CARRELD_DIRS := appliance/front appliance/door appliance/jupyter appliance/core appliance/store vmm/host $(LINK_DIRS)
+CARRELD_LIBS := -lfcgi -ljansson -lsqlite3 -lnghttp2 -luv -lwebsockets -lcrypto
 SPAWN_DIRS := appliance/spawn vmm/jail
 SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail

@@ -1,7 +1,7 @@
 /* One execution: a row, an event log, outputs, and at most one run in its kernel.
  *
  * Life: committing (its row is on its way) -> queued -> running -> ended. The code
- * is sent only after the row is committed; the msg_id is the execution's id. The
+ * is sent only after the row is committed; the msg_id is the execution's id, or a client's own. The
  * end event is written exactly once, by execution_end(), whoever is first.
  */
 #ifndef CARREL_EXECUTION_H
@@ -27,6 +27,10 @@ struct execution {
 	unsigned refs;
 	char id[STORE_ID_MAX], sandbox_id[STORE_ID_MAX], kernel_id[STORE_ID_MAX];
 	char *code; /* until it was sent */
+	/* Of a Jupyter client: {"client": its session, "header", "metadata", "content" without code}; else NULL. */
+	json_t *asked;
+	char msg_id[JUPYTER_ID_MAX]; /* what the kernel knows it by: the client's own, else the id */
+	uint64_t entry;              /* among all that were queued for the kernel */
 	json_t *env;
 	unsigned timeout_s;
 	enum execution_state state;
@@ -61,6 +65,8 @@ struct execution_waiter {
 	const char *owner, *sandbox_id, *id;
 	const struct execute_spec *spec;
 	struct xlog *log; /* taken over by the execution */
+	/* Of one that no thread waits for: told in place of the call's end. */
+	void (*done)(struct execution_waiter *w, int err);
 };
 
 /* Makes it, queues it, submits its row; w->call ends at the commit. */
@@ -72,6 +78,8 @@ void execution_interrupt(struct execution *e);
 /* --- for the kernel and for recovery --- */
 /* state COMMITTING; takes over the log's reference. NULL: out of memory, the log stays the caller's. */
 struct execution *execution_new(struct kernel *k, const char *id, struct xlog *log);
+/* Before it is queued: that a client asked for it. */
+void execution_asked(struct execution *e, json_t *asked);
 /* Posted by a reader that caught up, and by its own timer. */
 void execution_progress(void *arg);
 void execution_timer(void *arg);

@@ -67,7 +67,7 @@ int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 		"SELECT id, sandbox_id, kernel_id, status, code, reason, signal, "
 		"exit_code, execution_count, queued_ms,"
 		" started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env AS \"env:json\", paused_ms,"
-		" kernel_restarted AS \"kernel_restarted:bool\" FROM executions"
+		" kernel_restarted AS \"kernel_restarted:bool\", asked AS \"asked:json\", sent_seq FROM executions"
 		" WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
 
 	return all_rows(s, sql, sandbox_id, ret);

@@ -106,6 +106,8 @@ struct execution_row {
 	uint64_t last_seq;  /* events written */
 	uint64_t log_bytes; /* length of the event log that goes with this row */
 	json_t *env;        /* borrowed, the cell's own; NULL: none, in an update: unchanged */
+	json_t *asked;      /* borrowed, of a Jupyter client: its header and the like; NULL as for env */
+	uint64_t sent_seq;  /* its code's frame to the kernel; 0: not sent */
 };
 
 struct output_row {
