@@ -63,8 +63,10 @@ SPAWN_DIRS := appliance/spawn vmm/jail
 SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
-COMMAND_DIRS := appliance/command
-COMMAND_LIBS := -lcurl -ljansson
+COMMAND_DIRS := appliance/command appliance/kernel appliance/jupyter
+# ZeroMQ's side of a kernel, as the kernels themselves have it.
+COMMAND_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
+COMMAND_LIBS := -lcurl -ljansson -lzmq -lwebsockets -luv -lcrypto
 
 HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
 
@@ -85,7 +87,7 @@ $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
 $(OUT)/carrel-keeper: $(call objs,$(KEEPER_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(KEEPER_LIBS)
-$(OUT)/carrel: $(call objs,$(COMMAND_DIRS))
+$(OUT)/carrel: $(call objs,$(COMMAND_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(COMMAND_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
 # Loaded into QEMU, so never built with a sanitizer.
