@@ -207,6 +207,12 @@ void client_leave(struct client *c)
 	kernel_unpause(c->kernel);
 }
 
+void client_goodbye(struct client *c)
+{
+	c->ops = NULL;
+	client_forget(c, CLIENT_REPLACED);
+}
+
 /* --- messages to it --- */
 
 void client_give(struct client *c, struct client_msg *m)
@@ -272,10 +278,12 @@ void client_received(struct client *c, uint64_t number)
 
 bool clients_behind(const struct kernel *k)
 {
+	/* Nobody who is there waits for one that is away. */
+	bool any = clients_connected(k) > 0;
 	const struct client *c;
 
 	for (c = k->clients; c; c = c->next) {
-		if (c->bytes > CLIENT_WINDOW && (c->ops || c->resumes) && !c->out_of_grace)
+		if (c->bytes > CLIENT_WINDOW && (c->ops || (c->resumes && !any)) && !c->out_of_grace)
 			return true;
 	}
 	return false;

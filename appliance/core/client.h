@@ -80,6 +80,8 @@ int client_join(struct kernel *k, const struct client_hello *hello, const struct
 		struct client **ret, bool *ret_known);
 /* Its connection is gone; the session stays a while. */
 void client_leave(struct client *c);
+/* It said that it will not come again. */
+void client_goodbye(struct client *c);
 /* The next message to write, with a reference, and its number; NULL: none now. */
 struct client_msg *client_take(struct client *c, uint64_t *ret_number);
 /* What was taken was written (a client that does not resume), or the client has it. */
@@ -106,6 +108,8 @@ void clients_died(struct kernel *k, json_t *death, uint64_t last, bool restartin
 /* No more kernel: connections are ended, sessions forgotten. */
 void clients_end(struct kernel *k, enum client_end why);
 
+/* The kernel said that it failed: what its session asks from now on is not stopped by that. */
+void client_execution_failed(struct execution *e);
 /* An execution that a client asked for came to its end before or without the kernel's own words. */
 void client_execution_ended(struct execution *e);
 /* Text of a death, as stderr of the running cell. */

@@ -16,6 +16,7 @@ struct client_item {
 struct client_in {
 	struct client_in *next;
 	enum jupyter_channel channel;
+	uint64_t number; /* among those from the client */
 	json_t *header;
 	struct v1_part part[V1_PARTS_MAX];
 	size_t parts;
@@ -35,6 +36,9 @@ struct client {
 	uint64_t acked, written, numbered;
 	size_t bytes; /* of what is kept */
 	uint64_t count;
+	/* Cells of this Jupyter session up to that message are not to run. */
+	uint64_t stopped;
+	char stopped_session[CLIENT_SESSION_MAX];
 	struct client_in *intake, **intake_last;
 	unsigned intake_count;
 	bool working; /* a job of client_work.c is under way */
@@ -77,6 +81,8 @@ void client_request_free(struct client_request *r);
 void client_say(struct kernel *k, const char *session, enum jupyter_channel channel, const char *msg_type,
 		json_t *parent, json_t *content);
 void client_say_state(struct kernel *k, json_t *parent, const char *state);
+/* That a cell is not run: "aborted" between busy and idle. */
+void client_say_aborted(struct kernel *k, const char *session, json_t *header);
 /* An error reply to a request that no kernel will answer: busy before it when told to, idle behind it. */
 void client_say_refusal(struct kernel *k, const char *session, enum jupyter_channel channel, json_t *header,
 			const char *ename, const char *evalue, bool busy);

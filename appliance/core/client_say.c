@@ -106,18 +106,6 @@ static const char *session_of(json_t *asked)
 	return session ? session : "";
 }
 
-/* After an error, cells of the same session that wait are not run. */
-static void queue_abort(struct execution *e)
-{
-	struct execution *other = e->kernel->queue, *next;
-
-	for (; other; other = next) {
-		next = other->next;
-		if (other->asked && strcmp(session_of(other->asked), session_of(e->asked)) == 0)
-			execution_end(other, "cancelled", REASON_AFTER_ERROR);
-	}
-}
-
 static bool stops_queue(const struct execution *e)
 {
 	json_t *content = json_object_get(e->asked, "content");
@@ -127,14 +115,37 @@ static bool stops_queue(const struct execution *e)
 	       !json_is_false(json_object_get(content, "stop_on_error"));
 }
 
-static void say_aborted(struct execution *e, json_t *header)
+void client_execution_failed(struct execution *e)
 {
-	client_say_state(e->kernel, header, "busy");
-	client_say(e->kernel, json_string_value(json_object_get(e->asked, "client")), JUPYTER_SHELL,
-		   "execute_reply", header,
-		   json_pack("{s:s,s:I}", "status", "aborted", "execution_count",
-			     (json_int_t)e->kernel->execution_count));
-	client_say_state(e->kernel, header, "idle");
+	const char *session = json_string_value(json_object_get(e->asked, "client"));
+	struct client *c = session ? client_find(e->kernel, session) : NULL;
+
+	e->stops = e->kernel->entered;
+	if (!c || !stops_queue(e))
+		return;
+	c->stopped = c->count;
+	snprintf(c->stopped_session, sizeof(c->stopped_session), "%s", session_of(e->asked));
+}
+
+/* After an error, cells of the same session that waited by then are not run. */
+static void queue_abort(struct execution *e)
+{
+	struct execution *other = e->kernel->queue, *next;
+
+	for (; other; other = next) {
+		next = other->next;
+		if (other->asked && other->entry <= e->stops &&
+		    strcmp(session_of(other->asked), session_of(e->asked)) == 0)
+			execution_end(other, "cancelled", REASON_AFTER_ERROR);
+	}
+}
+
+void client_say_aborted(struct kernel *k, const char *session, json_t *header)
+{
+	client_say_state(k, header, "busy");
+	client_say(k, session, JUPYTER_SHELL, "execute_reply", header,
+		   json_pack("{s:s,s:I}", "status", "aborted", "execution_count", (json_int_t)k->execution_count));
+	client_say_state(k, header, "idle");
 }
 
 static void say_died(struct execution *e, json_t *header)
@@ -154,11 +165,14 @@ void client_execution_ended(struct execution *e)
 	json_t *header = json_object_get(e->asked, "header");
 
 	if (!e->began_mono_ms && !e->replied)
-		say_aborted(e, header);
+		client_say_aborted(e->kernel, json_string_value(json_object_get(e->asked, "client")), header);
 	else if (!e->replied)
 		say_died(e, header);
 	else if (!e->idle)
 		client_say_state(e->kernel, header, "idle");
+	/* One that died had no word of its own. */
+	if (!e->stops)
+		client_execution_failed(e);
 	if (stops_queue(e))
 		queue_abort(e);
 }

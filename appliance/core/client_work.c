@@ -69,7 +69,7 @@ int client_message(struct client *c, enum jupyter_channel channel, const struct 
 	in = malloc(sizeof(*in) + size);
 	if (!in)
 		return -ENOMEM;
-	*in = (struct client_in){ .channel = channel, .parts = parts };
+	*in = (struct client_in){ .channel = channel, .parts = parts, .number = c->count };
 	at = in->bytes;
 	for (i = 0; i < parts; i++) {
 		if (part[i].len > 0)
@@ -249,12 +249,25 @@ static void execute_submit(struct client *c, struct client_job *job, struct clie
 	execution_submit(&x->w);
 }
 
+/* It was here already when a cell before it failed. */
+static bool is_stopped(const struct client *c, const struct client_in *in)
+{
+	return in->number <= c->stopped && strcmp(header_word(in, "session"), c->stopped_session) == 0;
+}
+
 static void execute_go_on(struct client *c, struct client_job *job)
 {
 	struct client_in *in = intake_take(c);
 	const char *why = "The event log of the execution could not be made on the host.";
-	struct client_execute *x = job->err < 0 ? NULL : execute_new(c, in, &why);
+	struct client_execute *x = NULL;
 
+	if (is_stopped(c, in)) {
+		client_say_aborted(c->kernel, c->session, in->header);
+		client_in_free(in);
+		return;
+	}
+	if (!job->err)
+		x = execute_new(c, in, &why);
 	if (x)
 		execute_submit(c, job, x);
 	else

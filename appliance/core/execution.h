@@ -31,6 +31,7 @@ struct execution {
 	json_t *asked;
 	char msg_id[JUPYTER_ID_MAX]; /* what the kernel knows it by: the client's own, else the id */
 	uint64_t entry;              /* among all that were queued for the kernel */
+	uint64_t stops;              /* it failed: those up to this entry are not to run */
 	json_t *env;
 	unsigned timeout_s;
 	enum execution_state state;

@@ -179,6 +179,8 @@ static void execution_replied(struct execution *e, const struct jupyter_msg *m)
 
 	snprintf(e->status, sizeof(e->status), "%s", word);
 	e->replied = true;
+	if (e->asked && strcmp(word, "error") == 0)
+		client_execution_failed(e);
 }
 
 static void execution_output(struct execution *e, const struct jupyter_msg *m)

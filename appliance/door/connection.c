@@ -68,6 +68,15 @@ void connection_closed(struct connection *c)
 	sandbox_prolong(c);
 }
 
+void connection_goodbye(struct connection *c, const unsigned char *in, size_t len)
+{
+	/* A page that is loaded again says 1001, and comes back for what it missed. */
+	if (!c->client || len < 2 || (in[0] << 8 | in[1]) != LWS_CLOSE_STATUS_NORMAL)
+		return;
+	client_goodbye(c->client);
+	c->client = NULL;
+}
+
 /* --- out --- */
 
 static bool write_bytes(struct connection *c, unsigned char *bytes, size_t len, bool text)

@@ -43,6 +43,9 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 		return connection_read(c, in, len) ? 0 : -1;
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 		return connection_write(c) ? 0 : -1;
+	case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
+		connection_goodbye(c, in, len);
+		return 0;
 	case LWS_CALLBACK_CLOSED:
 		connection_closed(c);
 		return 0;

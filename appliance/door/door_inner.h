@@ -70,6 +70,8 @@ bool connection_open(struct connection *c);
 bool connection_write(struct connection *c);
 bool connection_read(struct connection *c, const void *bytes, size_t len);
 void connection_closed(struct connection *c);
+/* The peer closes; in: its status and words. */
+void connection_goodbye(struct connection *c, const unsigned char *in, size_t len);
 void connection_tick(struct connection *c);
 
 /* encode.c: a message as this connection wants it, behind LWS_PRE bytes; NULL: out of memory. */

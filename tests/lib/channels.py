@@ -56,6 +56,11 @@ class Channels:
         self.file.close()
         self.socket.close()
 
+    def goodbye(self):
+        """Closes for good: the session is forgotten."""
+        self.write(struct.pack(">H", 1000), 8)
+        self.close()
+
     # --- frames ---
 
     def write(self, data, opcode=2, fin=True):
