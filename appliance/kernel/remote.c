@@ -13,7 +13,7 @@
 struct upward {
 	struct upward *next;
 	size_t len;
-	unsigned char bytes[]; /* LWS_PRE, then the frame */
+	unsigned char bytes[];
 };
 
 struct remote {
@@ -55,11 +55,11 @@ int remote_send(struct remote *r, const char *channel, const struct v1_part *par
 		return -EMSGSIZE;
 	if (r->bytes + len > REMOTE_KEEP_MAX)
 		return -ENOBUFS;
-	u = malloc(sizeof(*u) + LWS_PRE + len);
+	u = malloc(sizeof(*u) + len);
 	if (!u)
 		return -ENOMEM;
 	*u = (struct upward){ .len = len };
-	v1_frame_write(u->bytes + LWS_PRE, channel, part, parts);
+	v1_frame_write(u->bytes, channel, part, parts);
 	*r->last = u;
 	r->last = &u->next;
 	if (!r->unwritten)
@@ -227,6 +227,20 @@ static int on_receive(struct remote *r, struct lws *wsi, const void *bytes, size
 	return 0;
 }
 
+/* A client's frame is masked in place, and this one may be needed again. */
+static int write_copy(struct remote *r, const struct upward *u)
+{
+	unsigned char *bytes = malloc(LWS_PRE + u->len);
+	int n;
+
+	if (!bytes)
+		return -ENOMEM;
+	memcpy(bytes + LWS_PRE, u->bytes, u->len);
+	n = lws_write(r->wsi, bytes + LWS_PRE, u->len, LWS_WRITE_BINARY);
+	free(bytes);
+	return n;
+}
+
 static int on_writable(struct remote *r)
 {
 	struct upward *u;
@@ -236,7 +250,7 @@ static int on_writable(struct remote *r)
 	if (r->ack_due)
 		send_ack(r);
 	while ((u = r->unwritten) != NULL && !lws_send_pipe_choked(r->wsi)) {
-		if (lws_write(r->wsi, u->bytes + LWS_PRE, u->len, LWS_WRITE_BINARY) < 0)
+		if (write_copy(r, u) < 0)
 			return -1;
 		r->unwritten = u->next;
 		r->written++;
