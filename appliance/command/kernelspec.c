@@ -20,9 +20,9 @@ static const struct spec {
 enum { SPECS = sizeof(specs) / sizeof(specs[0]) };
 
 /* A desk with walls on three sides. */
-static const char logo[] =
-	"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 64 64\"><path d=\"M6 12h10v30h32V12h10v44h-8V50H14v6H6z\" "
-	"fill=\"#7a5230\"/><path d=\"M20 30h24v8H20z\" fill=\"#e8c78f\"/></svg>\n";
+static const char logo[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 64 64\"><path d=\"M6 "
+			   "12h10v30h32V12h10v44h-8V50H14v6H6z\" "
+			   "fill=\"#7a5230\"/><path d=\"M20 30h24v8H20z\" fill=\"#e8c78f\"/></svg>\n";
 
 struct place {
 	const char *prefix;
@@ -41,8 +41,9 @@ static int place_find(const struct command *c, const struct place *p, char ret[P
 		if (!prefix || !*prefix)
 			prefix = getenv("CONDA_PREFIX");
 		if (!prefix || !*prefix)
-			return misused(c, "--sys-prefix needs an active environment (VIRTUAL_ENV or CONDA_PREFIX); "
-					  "use --prefix DIR or --user");
+			return misused(
+				c, "--sys-prefix needs an active environment (VIRTUAL_ENV or CONDA_PREFIX); "
+				   "use --prefix DIR or --user");
 	}
 	if (prefix)
 		n = snprintf(ret, PATH_MAX, "%s/share/jupyter/kernels", prefix);
@@ -99,9 +100,10 @@ static int write_file(const char *folder, const char *name, const char *text)
 
 static int install_one(const struct spec *s, const char *kernels, const char *program)
 {
-	json_t *spec = json_pack("{s:[s,s,s,s,s,s,s,s],s:s,s:s,s:s,s:{}}", "argv", program, "kernel", "--language",
-				 s->language, "--files", ".", "-f", "{connection_file}", "display_name", s->shown,
-				 "language", s->language, "interrupt_mode", "message", "metadata");
+	json_t *spec =
+		json_pack("{s:[s,s,s,s,s,s,s,s],s:s,s:s,s:s,s:{}}", "argv", program, "kernel", "--language",
+			  s->language, "--files", ".", "-f", "{connection_file}", "display_name", s->shown,
+			  "language", s->language, "interrupt_mode", "message", "metadata");
 	char *text = spec ? json_dumps(spec, JSON_INDENT(1)) : NULL;
 	char folder[PATH_MAX + 32];
 	int code = EXIT_OK, err;
@@ -182,7 +184,8 @@ static int run(struct command *c, int argc, char **argv)
 		return code;
 	n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	if (n < 0)
-		return complain(EXIT_FAILED, "Where this program lies cannot be found out: %s.", strerror(errno));
+		return complain(EXIT_FAILED, "Where this program lies cannot be found out: %s.",
+				strerror(errno));
 	program[n] = '\0';
 	for (i = 0; !code && i < SPECS; i++)
 		code = install ? install_one(&specs[i], kernels, program) : remove_one(&specs[i], kernels);

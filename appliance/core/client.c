@@ -190,6 +190,10 @@ int client_join(struct kernel *k, const struct client_hello *hello, const struct
 	hub_timer_stop(c->timer);
 	c->ops = ops;
 	c->arg = arg;
+	if (!known) {
+		c->joined_seq = k->running ? k->running->events.seq : 0;
+		snprintf(c->joined_id, sizeof(c->joined_id), "%s", k->running ? k->running->id : "");
+	}
 	*ret = c;
 	*ret_known = known;
 	kernel_unpause(k);

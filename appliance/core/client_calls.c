@@ -24,8 +24,8 @@ static json_t *model(const struct kernel *k)
 
 	time_format(k->activity_ms ? k->activity_ms : k->sandbox->created_ms, time);
 	return json_pack("{s:s,s:s,s:s,s:s,s:i,s:s}", "id", k->id, "name", k->name, "last_activity", time,
-			 "execution_state", state_shown(k), "connections", (int)clients_connected(k), "sandbox_id",
-			 k->sandbox->id);
+			 "execution_state", state_shown(k), "connections", (int)clients_connected(k),
+			 "sandbox_id", k->sandbox->id);
 }
 
 struct models_call {
@@ -59,7 +59,9 @@ static void models_run(struct hub_call *call)
 			m->own_sandbox = json_object_get(sb->metadata, "jupyter") != NULL;
 		}
 	}
-	hub_call_end(call, m->result ? 0 : fault_set(&call->fault, ENOENT, 404, "not_found", "There is no such kernel."));
+	hub_call_end(call, m->result ? 0
+				     : fault_set(&call->fault, ENOENT, 404, "not_found",
+						 "There is no such kernel."));
 }
 
 int core_jupyter_kernels(struct core *c, const char *owner, const char *id, json_t **ret, struct fault *f)

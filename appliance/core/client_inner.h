@@ -12,12 +12,19 @@ struct client_item {
 	struct client_msg *msg;
 };
 
+/* What a client has of a cell's outputs: bytes of text, and how many others. */
+struct client_again {
+	uint64_t text, other;
+};
+
 /* A message from a client, copied whole. */
 struct client_in {
 	struct client_in *next;
 	enum jupyter_channel channel;
 	uint64_t number; /* among those from the client */
 	json_t *header;
+	bool is_again; /* asked before a restart of carreld */
+	struct client_again again;
 	struct v1_part part[V1_PARTS_MAX];
 	size_t parts;
 	char bytes[];
@@ -39,6 +46,9 @@ struct client {
 	/* Cells of this Jupyter session up to that message are not to run. */
 	uint64_t stopped;
 	char stopped_session[CLIENT_SESSION_MAX];
+	/* What ran when it came, and what that had said by then. */
+	char joined_id[STORE_ID_MAX];
+	uint64_t joined_seq;
 	struct client_in *intake, **intake_last;
 	unsigned intake_count;
 	bool working; /* a job of client_work.c is under way */
@@ -71,6 +81,16 @@ void clients_give(struct kernel *k, struct client_msg *m);
 /* Goes on with what came in. */
 void client_work(struct client *c);
 void client_in_free(struct client_in *in);
+
+/* client_again.c: {"carrel_again":{"text":N,"other":N}} in a request's metadata. */
+bool client_again_read(const struct v1_part *metadata, struct client_again *ret);
+/* The execution that it became, while it waits or runs. */
+struct execution *client_again_find(const struct kernel *k, const char *msg_id, const char *session);
+/* On a pool thread: [[msg_type, content]] of events up to `until` that the client lacks. */
+json_t *client_again_messages(struct core *c, const char *owner, const char *id, const struct client_again *have,
+			      uint64_t until);
+/* row: of one that has ended, else NULL. */
+void client_again_say(struct client *c, json_t *header, json_t *messages, json_t *row);
 
 /* client_request.c: takes the message over. */
 void client_pass(struct client *c, struct client_in *in);

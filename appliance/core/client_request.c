@@ -36,7 +36,9 @@ static struct client_request *request_new(struct client *c, struct client_in *in
 	r = b.failed ? NULL : malloc(sizeof(*r) + b.len);
 	if (!r)
 		return NULL;
-	*r = (struct client_request){ .channel = in->channel, .header = json_incref(in->header), .len = b.len };
+	*r = (struct client_request){ .channel = in->channel,
+				      .header = json_incref(in->header),
+				      .len = b.len };
 	memcpy(r->payload, b.bytes, b.len);
 	snprintf(r->session, sizeof(r->session), "%s", c->session);
 	snprintf(r->msg_id, sizeof(r->msg_id), "%s", header_word(in->header, "msg_id"));
@@ -53,7 +55,8 @@ static void client_interrupt(struct client *c, json_t *header)
 	if (k->running)
 		execution_interrupt(k->running);
 	client_say_state(k, header, "busy");
-	client_say(k, c->session, JUPYTER_CONTROL, "interrupt_reply", header, json_pack("{s:s}", "status", "ok"));
+	client_say(k, c->session, JUPYTER_CONTROL, "interrupt_reply", header,
+		   json_pack("{s:s}", "status", "ok"));
 	client_say_state(k, header, "idle");
 }
 

@@ -144,7 +144,8 @@ void client_say_aborted(struct kernel *k, const char *session, json_t *header)
 {
 	client_say_state(k, header, "busy");
 	client_say(k, session, JUPYTER_SHELL, "execute_reply", header,
-		   json_pack("{s:s,s:I}", "status", "aborted", "execution_count", (json_int_t)k->execution_count));
+		   json_pack("{s:s,s:I}", "status", "aborted", "execution_count",
+			     (json_int_t)k->execution_count));
 	client_say_state(k, header, "idle");
 }
 

@@ -13,7 +13,8 @@ enum {
 	/* JSON values in a header and in what is asked with the code. */
 	HEADER_VALUES_MAX = 256,
 	HEADER_DEPTH_MAX = 8,
-	/* Code of one cell: with every byte escaped six-fold it may not pass the link, and is refused there. */
+	/* Code of one cell: with every byte escaped six-fold it may not pass the link, and is refused there.
+	 */
 	CODE_MAX = 8 * 1024 * 1024,
 };
 
@@ -31,11 +32,17 @@ struct client_job {
 	struct core *core;
 	char owner[STORE_ID_MAX], sandbox_id[STORE_ID_MAX];
 	struct fault fault;
-	bool again;
+	bool retry;
 	/* Of an execute_request. */
 	char id[STORE_ID_MAX];
 	struct xlog *log;
 	int err;
+	/* Of one that is asked again: id is the execution that it became. */
+	bool is_again, live, found;
+	struct client_again again;
+	char msg_id[JUPYTER_ID_MAX];
+	uint64_t until;
+	json_t *messages, *row;
 };
 
 void client_in_free(struct client_in *in)
@@ -84,6 +91,8 @@ int client_message(struct client *c, enum jupyter_channel channel, const struct 
 		client_in_free(in);
 		return -EBADMSG;
 	}
+	if (channel == JUPYTER_SHELL && parts > 2)
+		in->is_again = client_again_read(&in->part[2], &in->again);
 	*c->intake_last = in;
 	c->intake_last = &in->next;
 	c->intake_count++;
@@ -143,7 +152,7 @@ static void settle_work(void *arg)
 {
 	struct client_job *job = arg;
 
-	job->again = core_settle(job->core, job->owner, job->sandbox_id, NULL, true, &job->fault);
+	job->retry = core_settle(job->core, job->owner, job->sandbox_id, NULL, true, &job->fault);
 }
 
 static void settle_done(void *arg)
@@ -152,7 +161,7 @@ static void settle_done(void *arg)
 	struct client *c = job->client;
 
 	c->working = false;
-	if (c->kernel && !job->again && c->intake) {
+	if (c->kernel && !job->retry && c->intake) {
 		struct client_in *in = intake_take(c);
 
 		in_refuse(c, in, "SandboxUnavailable", job->fault.message);
@@ -180,7 +189,8 @@ static void execute_refuse(struct client_execute *x, struct kernel *k, const str
 	const char *session = json_string_value(json_object_get(x->asked, "client"));
 
 	client_say_refusal(k, session, JUPYTER_SHELL, json_object_get(x->asked, "header"),
-			   strcmp(f->code, "queue_full") == 0 ? "QueueFull" : "NotExecuted", f->message, true);
+			   strcmp(f->code, "queue_full") == 0 ? "QueueFull" : "NotExecuted", f->message,
+			   true);
 }
 
 static void execute_stored(struct execution_waiter *w, int err)
@@ -275,10 +285,28 @@ static void execute_go_on(struct client *c, struct client_job *job)
 	client_in_free(in);
 }
 
+/* What it became; false: it never came here. */
+static bool again_work(struct client_job *job)
+{
+	struct core *c = job->core;
+
+	if (!job->live && store_execution_asked(c->store, job->sandbox_id, job->msg_id, job->id) < 0)
+		return false;
+	job->messages = client_again_messages(c, job->owner, job->id, &job->again,
+					      job->live ? job->until : UINT64_MAX);
+	if (!job->live && store_execution_get(c->store, job->owner, job->id, &job->row) < 0)
+		job->row = NULL;
+	return true;
+}
+
 static void log_work(void *arg)
 {
 	struct client_job *job = arg;
 
+	if (job->is_again)
+		job->found = again_work(job);
+	if (job->found)
+		return;
 	job->err = xlog_open(job->core->settings->state, job->id, true, 0, 0, false, &job->log);
 }
 
@@ -289,14 +317,38 @@ static void log_done(void *arg)
 	struct fault f;
 
 	c->working = false;
-	if (c->kernel && c->intake && sandbox_usable(job->core, job->owner, job->sandbox_id, &f))
+	if (c->kernel && c->intake && job->found) {
+		struct client_in *in = intake_take(c);
+
+		client_again_say(c, in->header, job->messages, job->row);
+		client_in_free(in);
+	} else if (c->kernel && c->intake && sandbox_usable(job->core, job->owner, job->sandbox_id, &f)) {
 		execute_go_on(c, job);
+	}
+	json_decref(job->messages);
+	json_decref(job->row);
 	xlog_unref(job->log);
 	free(job);
 	if (c->kernel)
 		client_work(c);
 	else
 		client_check_free(c);
+}
+
+static void job_again(struct client *c, const struct client_in *in, struct client_job *job)
+{
+	struct execution *e =
+		client_again_find(c->kernel, header_word(in, "msg_id"), header_word(in, "session"));
+
+	job->is_again = true;
+	job->again = in->again;
+	snprintf(job->msg_id, sizeof(job->msg_id), "%s", header_word(in, "msg_id"));
+	if (!e)
+		return;
+	job->live = true;
+	snprintf(job->id, sizeof(job->id), "%s", e->id);
+	/* What it says from then on comes by itself. */
+	job->until = strcmp(e->id, c->joined_id) == 0 ? c->joined_seq : 0;
 }
 
 /* False: nothing was started, the message stands for itself. */
@@ -316,6 +368,8 @@ static bool client_job_start(struct client *c)
 	if (!usable)
 		job->fault = f;
 	id_new("exe", job->id);
+	if (usable && c->intake->is_again)
+		job_again(c, c->intake, job);
 	err = usable ? hub_work(sb->core->hub, log_work, log_done, job)
 		     : hub_work(sb->core->hub, settle_work, settle_done, job);
 	if (err < 0) {

@@ -38,8 +38,8 @@ static void sandbox_prolong(const struct connection *c)
 	json_t *idle = sb ? json_object_get(json_object_get(sb->metadata, "jupyter"), "idle_s") : NULL;
 
 	/* A client of the REST face may have written that, too. */
-	if (!json_is_integer(idle) || json_integer_value(idle) < 1 || json_integer_value(idle) > DOOR_IDLE_MAX_S ||
-	    sb->state != SANDBOX_RUNNING)
+	if (!json_is_integer(idle) || json_integer_value(idle) < 1 ||
+	    json_integer_value(idle) > DOOR_IDLE_MAX_S || sb->state != SANDBOX_RUNNING)
 		return;
 	sandbox_keep(sb, (unsigned)json_integer_value(idle));
 	sandbox_store(sb, NULL, NULL);
@@ -81,7 +81,8 @@ void connection_goodbye(struct connection *c, const unsigned char *in, size_t le
 
 static bool write_bytes(struct connection *c, unsigned char *bytes, size_t len, bool text)
 {
-	int n = bytes ? lws_write(c->wsi, bytes + LWS_PRE, len, text ? LWS_WRITE_TEXT : LWS_WRITE_BINARY) : -1;
+	int n = bytes ? lws_write(c->wsi, bytes + LWS_PRE, len, text ? LWS_WRITE_TEXT : LWS_WRITE_BINARY)
+		      : -1;
 
 	free(bytes);
 	return n >= 0;
@@ -92,7 +93,9 @@ static bool write_own(struct connection *c, const char *type, json_t *content)
 {
 	char header[80];
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
-	struct v1_part part[V1_PARTS_MIN] = { { .bytes = header }, { "{}", 2 }, { "{}", 2 }, { .bytes = text } };
+	struct v1_part part[V1_PARTS_MIN] = {
+		{ .bytes = header }, { "{}", 2 }, { "{}", 2 }, { .bytes = text }
+	};
 	unsigned char *bytes = NULL;
 	size_t len = 0;
 

@@ -100,7 +100,8 @@ static int context_new(struct door *d)
 	struct lws_context_creation_info info = {
 		.port = CONTEXT_PORT_NO_LISTEN,
 		.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-			   LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS | LWS_SERVER_OPTION_SKIP_SERVER_CANONICAL_NAME,
+			   LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS |
+			   LWS_SERVER_OPTION_SKIP_SERVER_CANONICAL_NAME,
 		.foreign_loops = d->loops,
 		.user = d,
 		.gid = (gid_t)-1,
@@ -177,8 +178,8 @@ int door_start(const struct settings *s, struct store *store, struct core *core,
 	err = hub_call(core->hub, &call.call, start_run);
 	if (err < 0) {
 		door_stop(d);
-		return fault_set(f, -err, 500, "socket", "The socket channels.sock in %s cannot be made: %s.", s->run,
-				 strerror(-err));
+		return fault_set(f, -err, 500, "socket", "The socket channels.sock in %s cannot be made: %s.",
+				 s->run, strerror(-err));
 	}
 	*ret = d;
 	return 0;

@@ -5,7 +5,8 @@
 
 #include "door_inner.h"
 
-static unsigned char *encode_v1(const char *channel, const struct v1_part *part, size_t parts, size_t *ret_len)
+static unsigned char *encode_v1(const char *channel, const struct v1_part *part, size_t parts,
+				size_t *ret_len)
 {
 	size_t len = v1_frame_size(channel, part, parts);
 	unsigned char *bytes = malloc(LWS_PRE + len);

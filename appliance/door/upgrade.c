@@ -30,7 +30,8 @@ static bool key_of(struct lws *wsi, char *ret, size_t size)
 
 			if (strncasecmp(header, schemes[i], len) != 0)
 				continue;
-			return (size_t)snprintf(ret, size, "%s", header + len + strspn(header + len, " ")) < size;
+			return (size_t)snprintf(ret, size, "%s", header + len + strspn(header + len, " ")) <
+			       size;
 		}
 	}
 	return query_of(wsi, "token=", ret, size);

@@ -90,7 +90,8 @@ static bool has_language(json_t *languages, const char *language)
 }
 
 /* The sandbox's kernel of that language, started if it has none. */
-static int kernel_in(struct request *r, const char *sandbox_id, const char *language, json_t **ret, struct fault *f)
+static int kernel_in(struct request *r, const char *sandbox_id, const char *language, json_t **ret,
+		     struct fault *f)
 {
 	struct kernel_spec spec = { .language = language };
 	json_t *list = NULL, *one, *found = NULL;
@@ -107,8 +108,8 @@ static int kernel_in(struct request *r, const char *sandbox_id, const char *lang
 	json_decref(list);
 	err = found ? 0 : core_kernel_create(r->core, r->owner, sandbox_id, &spec, &found, f);
 	if (!err)
-		err = core_jupyter_kernels(r->core, r->owner, json_string_value(json_object_get(found, "id")), ret,
-					   f);
+		err = core_jupyter_kernels(r->core, r->owner, json_string_value(json_object_get(found, "id")),
+					   ret, f);
 	json_decref(found);
 	return err;
 }
@@ -128,7 +129,8 @@ static int sandbox_for(struct request *r, const struct kernel_body *b, const cha
 	int err;
 
 	spec.env = b->env ? b->env : none;
-	spec.metadata = json_pack("{s:{s:s,s:i}}", "jupyter", "language", language, "idle_s", (int)spec.timeout_s);
+	spec.metadata =
+		json_pack("{s:{s:s,s:i}}", "jupyter", "language", language, "idle_s", (int)spec.timeout_s);
 	snprintf(spec.template_name, sizeof(spec.template_name), "%s", r->settings->template_name);
 	strcpy(spec.engine, "auto");
 	err = spec.metadata ? core_sandbox_create(r->core, r->owner, &spec, ret, f) : fault_no_memory(f);
@@ -169,7 +171,8 @@ static int kernel_create(struct request *r, const struct kernel_body *b, json_t 
 	if (has_language(languages, language))
 		err = kernel_start(r, b, language, ret, f);
 	else
-		err = fault_field(f, "unknown_kernel", "name", "There is no kernel named \"%.64s\" here.", language);
+		err = fault_field(f, "unknown_kernel", "name", "There is no kernel named \"%.64s\" here.",
+				  language);
 	json_decref(languages);
 	return err;
 }
@@ -242,11 +245,11 @@ static json_t *spec_model(const char *language)
 {
 	char shown[KERNEL_NAME_MAX + 16];
 
-	snprintf(shown, sizeof(shown), "%c%s (Carrel)", language[0] >= 'a' && language[0] <= 'z' ? language[0] - 32 : language[0],
-		 language + 1);
-	return json_pack("{s:s,s:{s:[s,s,s,s,s],s:s,s:s,s:s,s:{}},s:{}}", "name", language, "spec", "argv", "carrel",
-			 "kernel", "--language", language, "-f{connection_file}", "display_name", shown, "language",
-			 language, "interrupt_mode", "message", "metadata", "resources");
+	snprintf(shown, sizeof(shown), "%c%s (Carrel)",
+		 language[0] >= 'a' && language[0] <= 'z' ? language[0] - 32 : language[0], language + 1);
+	return json_pack("{s:s,s:{s:[s,s,s,s,s],s:s,s:s,s:s,s:{}},s:{}}", "name", language, "spec", "argv",
+			 "carrel", "kernel", "--language", language, "-f{connection_file}", "display_name",
+			 shown, "language", language, "interrupt_mode", "message", "metadata", "resources");
 }
 
 int jupyter_specs_list(struct request *r, struct fault *f)

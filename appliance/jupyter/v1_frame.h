@@ -33,7 +33,8 @@ struct v1_frame {
 
 /* Points into bytes. -EBADMSG: not such a frame; -E2BIG: more parts than the bound. ret is untouched then. */
 int v1_frame_parse(const void *bytes, size_t len, struct v1_frame *ret);
-/* What v1_frame_write() fills. parts from V1_PARTS_MIN to V1_PARTS_MAX, channel shorter than V1_CHANNEL_MAX. */
+/* What v1_frame_write() fills. parts from V1_PARTS_MIN to V1_PARTS_MAX, channel shorter than V1_CHANNEL_MAX.
+ */
 size_t v1_frame_size(const char *channel, const struct v1_part *part, size_t parts);
 void v1_frame_write(void *to, const char *channel, const struct v1_part *part, size_t parts);
 

@@ -16,7 +16,7 @@ static void asked_free(struct bridge_asked *a)
 {
 	local_idents_free(&a->idents);
 	free(a->msg_id);
-	free(a->header);
+	free(a->bytes);
 	free(a);
 }
 
@@ -40,6 +40,27 @@ static void asked_done(struct bridge *b, struct bridge_asked **at)
 	asked_free(a);
 }
 
+static bool parts_copy(struct bridge_asked *a, const struct v1_part *part)
+{
+	size_t size = 1, i;
+	char *at;
+
+	for (i = 0; i < V1_PARTS_MIN; i++)
+		size += part[i].len;
+	at = a->bytes = malloc(size);
+	if (!at)
+		return false;
+	for (i = 0; i < V1_PARTS_MIN; i++) {
+		if (part[i].len > 0)
+			memcpy(at, part[i].bytes, part[i].len);
+		a->part[i] = (struct v1_part){ .bytes = at, .len = part[i].len };
+		at += part[i].len;
+	}
+	a->header = a->bytes;
+	a->header_len = part[0].len;
+	return true;
+}
+
 static struct bridge_asked *asked_add(struct bridge *b, const struct local_message *m)
 {
 	struct bridge_asked *a = calloc(1, sizeof(*a));
@@ -49,13 +70,10 @@ static struct bridge_asked *asked_add(struct bridge *b, const struct local_messa
 	a->channel = m->channel;
 	a->execute = strcmp(m->msg_type, "execute_request") == 0;
 	a->msg_id = strdup(m->msg_id);
-	a->header = malloc(m->part[0].len + 1);
-	if (!a->msg_id || !a->header || local_idents_copy(m->idents, m->n_idents, &a->idents) < 0) {
+	if (!a->msg_id || !parts_copy(a, m->part) || local_idents_copy(m->idents, m->n_idents, &a->idents) < 0) {
 		asked_free(a);
 		return NULL;
 	}
-	memcpy(a->header, m->part[0].bytes, m->part[0].len);
-	a->header_len = m->part[0].len;
 	if (b->asked_count == BRIDGE_ASKED_MAX)
 		asked_done(b, &b->asked);
 	*b->asked_last = a;
@@ -120,8 +138,8 @@ static void interrupt_done(struct bridge_job *job)
 {
 	struct bridge *b = job->bridge;
 	struct bridge_asked **at = asked_find(b, job->arg);
-	json_t *content = job->code ? json_pack("{s:s,s:s,s:s,s:[]}", "status", "error", "ename", "NotInterrupted",
-						"evalue", job->message, "traceback")
+	json_t *content = job->code ? json_pack("{s:s,s:s,s:s,s:[]}", "status", "error", "ename",
+						"NotInterrupted", "evalue", job->message, "traceback")
 				    : json_pack("{s:s}", "status", "ok");
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
 
@@ -149,8 +167,8 @@ static void shutdown_now(struct bridge *b, struct bridge_asked *a, const struct 
 	b->restart = json_is_true(json_object_get(json, "restart"));
 	b->shutdown = !b->restart;
 	json_decref(json);
-	answer(b, a, "shutdown_reply", b->restart ? "{\"status\":\"ok\",\"restart\":true}"
-						  : "{\"status\":\"ok\",\"restart\":false}");
+	answer(b, a, "shutdown_reply",
+	       b->restart ? "{\"status\":\"ok\",\"restart\":true}" : "{\"status\":\"ok\",\"restart\":false}");
 	bridge_end(b, EXIT_OK);
 }
 
@@ -189,8 +207,9 @@ static void on_local_message(const struct local_message *m, void *arg)
 	b->used |= a && a->execute;
 	err = remote_send(b->remote, local_channel_name(m->channel), m->part, m->parts);
 	if (err < 0 && a)
-		refuse(b, a, err == -EMSGSIZE ? "The message is larger than 16 MiB."
-					      : "Too much waits for an appliance that is away.");
+		refuse(b, a,
+		       err == -EMSGSIZE ? "The message is larger than 16 MiB."
+					: "Too much waits for an appliance that is away.");
 }
 
 static void on_local_writable(void *arg)
@@ -206,6 +225,28 @@ static const char *word_of(const struct v1_part *part, const char *key, json_t *
 {
 	*ret = json_loadb(part->bytes, part->len, 0, NULL);
 	return text_of(*ret, key);
+}
+
+/* What is here of a cell's outputs, should its request have to be sent again. */
+static void count_output(struct bridge *b, const struct v1_frame *f)
+{
+	static const char *const others[] = { "execute_result", "display_data", "update_display_data", "error",
+					      "clear_output" };
+	json_t *parent, *header = NULL, *content = NULL;
+	const char *msg_id = word_of(&f->part[1], "msg_id", &parent);
+	struct bridge_asked **at = msg_id ? asked_find(b, msg_id) : NULL;
+	const char *type = at && *at ? word_of(&f->part[0], "msg_type", &header) : NULL;
+	size_t i;
+
+	if (type && strcmp(type, "stream") == 0) {
+		word_of(&f->part[3], "text", &content);
+		(*at)->text += json_string_length(json_object_get(content, "text"));
+	}
+	for (i = 0; type && i < sizeof(others) / sizeof(others[0]); i++)
+		(*at)->other += strcmp(type, others[i]) == 0;
+	json_decref(parent);
+	json_decref(header);
+	json_decref(content);
 }
 
 /* A reply or a request for input: to whom asked. What nobody asks for any more is dropped. */
@@ -233,16 +274,55 @@ static bool on_remote_message(const struct v1_frame *f, void *arg)
 
 	if (b->ending || channel == LOCAL_CHANNELS)
 		return true;
-	if (channel == LOCAL_IOPUB)
-		return local_send(b->local, channel, NULL, f->part, f->parts) != -EAGAIN;
+	if (channel == LOCAL_IOPUB) {
+		if (local_send(b->local, channel, NULL, f->part, f->parts) == -EAGAIN)
+			return false;
+		count_output(b, f);
+		return true;
+	}
 	give_one(b, channel, f);
 	return true;
 }
 
+/* The appliance lost the session, by a restart: what waits for its reply is asked
+ * again, and says how much of its outputs is here. */
+static void ask_again(struct bridge *b, const struct bridge_asked *a)
+{
+	struct v1_part part[V1_PARTS_MIN];
+	json_t *metadata = NULL;
+	char *text = NULL;
+
+	memcpy(part, a->part, sizeof(part));
+	if (a->execute) {
+		metadata = json_loadb(part[2].bytes, part[2].len, 0, NULL);
+		if (!json_is_object(metadata)) {
+			json_decref(metadata);
+			metadata = json_object();
+		}
+		json_object_set_new(metadata, "carrel_again",
+				    json_pack("{s:I,s:I}", "text", (json_int_t)a->text, "other", (json_int_t)a->other));
+		text = json_dumps(metadata, JSON_COMPACT);
+	}
+	if (text)
+		part[2] = (struct v1_part){ .bytes = text, .len = strlen(text) };
+	remote_send(b->remote, local_channel_name(a->channel), part, V1_PARTS_MIN);
+	free(text);
+	json_decref(metadata);
+}
+
 static void on_connected(bool known, void *arg)
 {
-	(void)known;
-	(void)arg;
+	struct bridge *b = arg;
+	bool first = !b->connected;
+	struct bridge_asked *a;
+
+	b->connected = true;
+	if (known || first)
+		return;
+	/* Nothing of the old session is left to be sent twice. */
+	remote_forget(b->remote);
+	for (a = b->asked; a; a = a->next)
+		ask_again(b, a);
 }
 
 static void check_done(struct bridge_job *job)

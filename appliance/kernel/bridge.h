@@ -42,6 +42,10 @@ struct bridge_asked {
 	struct local_idents idents;
 	char *header; /* its JSON, for what is answered here */
 	size_t header_len;
+	/* Its parts, to ask again, and what came of it: bytes of text, other outputs. */
+	char *bytes;
+	struct v1_part part[V1_PARTS_MIN];
+	uint64_t text, other;
 };
 
 struct bridge {
@@ -53,6 +57,7 @@ struct bridge {
 	char kernel_id[64], sandbox_id[64];
 	struct bridge_asked *asked, **asked_last;
 	unsigned asked_count;
+	bool connected; /* once at least */
 	bool used; /* a cell has run */
 	struct copy_files *files;
 	bool files_due, files_busy;

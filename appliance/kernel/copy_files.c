@@ -173,16 +173,18 @@ static int list_page(struct walk *w, const char *path, const char *after, json_t
 	int err;
 
 	if (after)
-		snprintf(before, sizeof(before), "/v1/sandboxes/%s/files/list?limit=1000&cursor=%.200s&path=",
-			 w->sandbox_id, after);
+		snprintf(before, sizeof(before),
+			 "/v1/sandboxes/%s/files/list?limit=1000&cursor=%.200s&path=", w->sandbox_id, after);
 	else
-		snprintf(before, sizeof(before), "/v1/sandboxes/%s/files/list?limit=1000&path=", w->sandbox_id);
+		snprintf(before, sizeof(before),
+			 "/v1/sandboxes/%s/files/list?limit=1000&path=", w->sandbox_id);
 	url = http_path(before, *path ? path : ".");
 	if (!url)
 		return -ENOMEM;
 	err = http_json(w->http, "GET", url, NULL, ret, &reply);
 	free(url);
-	return err ? explain(w, -EIO, "Could not list the sandbox's", *path ? path : "folder", reply.message) : 0;
+	return err ? explain(w, -EIO, "Could not list the sandbox's", *path ? path : "folder", reply.message)
+		   : 0;
 }
 
 static int mkdirs(int dir, char *path)
@@ -309,7 +311,8 @@ static int take_entry(struct walk *w, json_t *entry, const char *prefix, int dep
 	if (f && f->size == size && strcmp(f->there, mtime) == 0)
 		return 0;
 	if (size > COPY_BYTES_MAX)
-		return explain(w, 0, "Not copied back, for it is larger than 64 MiB:", path, "fetch it with carrel cp");
+		return explain(w, 0, "Not copied back, for it is larger than 64 MiB:", path,
+			       "fetch it with carrel cp");
 	return fetch(w, path, mtime, size);
 }
 
@@ -340,7 +343,9 @@ static int walk_back(struct walk *w, const char *prefix, int depth)
 
 int copy_files_in(struct copy_files *c, struct http *h, const char *sandbox_id, char *why, size_t size)
 {
-	struct walk w = { .c = c, .http = h, .sandbox_id = sandbox_id, .why = why, .why_size = size, .measure = true };
+	struct walk w = {
+		.c = c, .http = h, .sandbox_id = sandbox_id, .why = why, .why_size = size, .measure = true
+	};
 	int err;
 
 	if (c->fd < 0)

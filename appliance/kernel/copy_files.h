@@ -23,8 +23,8 @@ struct copy_files;
 /* directory is borrowed. NULL: out of memory. */
 struct copy_files *copy_files_new(const char *directory);
 void copy_files_free(struct copy_files *c);
-/* Everything in. 0; -EFBIG: more than the bounds, nothing is copied, also not back; else a negative errno. The
- * sentence is for the user. */
+/* Everything in. 0; -EFBIG: more than the bounds, nothing is copied, also not back; else a negative errno.
+ * The sentence is for the user. */
 int copy_files_in(struct copy_files *c, struct http *h, const char *sandbox_id, char *why, size_t size);
 /* What changed there since. */
 int copy_files_back(struct copy_files *c, struct http *h, const char *sandbox_id, char *why, size_t size);

@@ -105,7 +105,8 @@ static void state_keep(const struct bridge *b, const char *kernel_id, const char
 	fd = state ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
 	/* Without it a restart makes a new sandbox. */
 	if (fd < 0 || json_dumpfd(state, fd, JSON_COMPACT) < 0)
-		fprintf(stderr, "carrel kernel: %s cannot be written; a restart will make a new sandbox\n", path);
+		fprintf(stderr, "carrel kernel: %s cannot be written; a restart will make a new sandbox\n",
+			path);
 	if (fd >= 0)
 		close(fd);
 	json_decref(state);
@@ -192,8 +193,8 @@ void job_files(struct bridge_job *job)
 	copy_files_back(job->bridge->files, &job->http, job->sandbox_id, job->message, sizeof(job->message));
 }
 
-/* Restart: the kernel's variables go, its sandbox and files stay. End: all of it goes when the client said so;
- * when it just went away, what it had is paused. */
+/* Restart: the kernel's variables go, its sandbox and files stay. End: all of it goes when the client said
+ * so; when it just went away, what it had is paused. */
 void job_end(struct bridge_job *job)
 {
 	struct bridge *b = job->bridge;

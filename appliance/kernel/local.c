@@ -121,8 +121,8 @@ int local_send(struct local *l, enum local_channel channel, const struct local_i
 		json[i] = (struct slice){ part[i].bytes, part[i].len };
 	for (i = WIRE_PARTS; i < parts; i++)
 		buffers[i - WIRE_PARTS] = (struct slice){ part[i].bytes, part[i].len };
-	err = wire_pack(&l->signer, idents ? idents->slice : &everybody, idents ? idents->n : 1, json, buffers,
-			parts - WIRE_PARTS, &packed);
+	err = wire_pack(&l->signer, idents ? idents->slice : &everybody, idents ? idents->n : 1, json,
+			buffers, parts - WIRE_PARTS, &packed);
 	if (!err)
 		err = send_frames(l->sock[channel], packed.frame, packed.n);
 	if (err == -EAGAIN)
@@ -130,11 +130,13 @@ int local_send(struct local *l, enum local_channel channel, const struct local_i
 	return err;
 }
 
-int local_say(struct local *l, enum local_channel channel, const struct local_idents *idents, const char *msg_type,
-	      const char *parent, size_t parent_len, const char *content)
+int local_say(struct local *l, enum local_channel channel, const struct local_idents *idents,
+	      const char *msg_type, const char *parent, size_t parent_len, const char *content)
 {
 	char header[MESSAGE_HEADER_MAX];
-	struct v1_part part[V1_PARTS_MIN] = { { header, 0 }, { parent, parent_len }, { "{}", 2 }, { content, 0 } };
+	struct v1_part part[V1_PARTS_MIN] = {
+		{ header, 0 }, { parent, parent_len }, { "{}", 2 }, { content, 0 }
+	};
 
 	part[0].len = session_header(&l->session, msg_type, header);
 	part[3].len = strlen(content);
@@ -153,7 +155,8 @@ static void take_message(struct local *l, enum local_channel channel, struct fra
 
 	if (err < 0) {
 		fprintf(stderr, "carrel kernel: a message on the %s socket was dropped: %s\n", names[channel],
-			err == -EACCES ? "its signature is wrong" : "it is not laid out as a Jupyter message");
+			err == -EACCES ? "its signature is wrong"
+				       : "it is not laid out as a Jupyter message");
 		return;
 	}
 	header = json_loadb(v.part[WIRE_HEADER].data, v.part[WIRE_HEADER].len, 0, NULL);
@@ -168,7 +171,9 @@ static void take_message(struct local *l, enum local_channel channel, struct fra
 	if (m.msg_type && m.msg_id && *m.msg_id)
 		l->ops->message(&m, l->arg);
 	else
-		fprintf(stderr, "carrel kernel: a message on the %s socket was dropped: its header has no msg_type or msg_id\n",
+		fprintf(stderr,
+			"carrel kernel: a message on the %s socket was dropped: its header has no msg_type "
+			"or msg_id\n",
 			names[channel]);
 	json_decref(header);
 }
@@ -290,7 +295,9 @@ int local_open(uv_loop_t *loop, const char *connection_file, const struct local_
 		free(l);
 		return err;
 	}
-	*l = (struct local){ .loop = loop, .ops = ops, .arg = arg, .signer = l->signer, .session = l->session };
+	*l = (struct local){
+		.loop = loop, .ops = ops, .arg = arg, .signer = l->signer, .session = l->session
+	};
 	uv_prepare_init(loop, &l->prepare);
 	uv_idle_init(loop, &l->again);
 	uv_timer_init(loop, &l->retry);

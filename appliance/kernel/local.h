@@ -46,13 +46,13 @@ int local_open(uv_loop_t *loop, const char *connection_file, const struct local_
 	       struct local **ret, char *why, size_t why_size);
 /* The loop must run once more behind it. Accepts NULL. */
 void local_close(struct local *l);
-/* A message as it is, to whom it may concern (idents NULL: iopub's subscribers). -EAGAIN: a subscriber takes no
- * more now, writable() tells. */
+/* A message as it is, to whom it may concern (idents NULL: iopub's subscribers). -EAGAIN: a subscriber takes
+ * no more now, writable() tells. */
 int local_send(struct local *l, enum local_channel channel, const struct local_idents *idents,
 	       const struct v1_part *part, size_t parts);
 /* One with a header of our own. */
-int local_say(struct local *l, enum local_channel channel, const struct local_idents *idents, const char *msg_type,
-	      const char *parent, size_t parent_len, const char *content);
+int local_say(struct local *l, enum local_channel channel, const struct local_idents *idents,
+	      const char *msg_type, const char *parent, size_t parent_len, const char *content);
 int local_idents_copy(const struct slice *idents, size_t n, struct local_idents *ret);
 void local_idents_free(struct local_idents *i);
 /* "shell", …; LOCAL_CHANNELS: none of that name. */

@@ -92,6 +92,12 @@ static void upward_acked(struct remote *r, uint64_t number)
 	}
 }
 
+void remote_forget(struct remote *r)
+{
+	while (r->first)
+		upward_drop(r);
+}
+
 /* --- down --- */
 
 static void send_ack(struct remote *r)
@@ -286,8 +292,8 @@ static int add_key(struct remote *r, struct lws *wsi, unsigned char **at, unsign
 	char value[sizeof(r->where->token) + 16];
 	int n = snprintf(value, sizeof(value), "Bearer %s", r->where->token);
 
-	return lws_add_http_header_by_token(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, (const unsigned char *)value, n, at,
-					    end);
+	return lws_add_http_header_by_token(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, (const unsigned char *)value,
+					    n, at, end);
 }
 
 static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
@@ -319,7 +325,8 @@ static const struct lws_protocols protocols[] = {
 static const lws_retry_bo_t liveness = { .secs_since_valid_ping = 30, .secs_since_valid_hangup = 60 };
 
 /* "http://host:port/…" apart. */
-static bool url_split(const char *url, bool *ret_tls, char *host, size_t size, int *ret_port, const char **ret_path)
+static bool url_split(const char *url, bool *ret_tls, char *host, size_t size, int *ret_port,
+		      const char **ret_path)
 {
 	const char *at, *end, *colon;
 
@@ -344,14 +351,16 @@ static bool url_split(const char *url, bool *ret_tls, char *host, size_t size, i
 static void connect_now(struct remote *r)
 {
 	char host[256], address[256], path[512];
-	struct lws_client_connect_info info = { .context = r->context, .path = path, .protocol = V1_SUBPROTOCOL };
+	struct lws_client_connect_info info = { .context = r->context,
+						.path = path,
+						.protocol = V1_SUBPROTOCOL };
 	const char *prefix;
 	bool tls;
 
 	if (r->closing || r->wsi || !url_split(r->where->url, &tls, host, sizeof(host), &info.port, &prefix))
 		return;
-	snprintf(path, sizeof(path), "%s/jupyter/api/kernels/%s/channels?session_id=%s&carrel_received=%llu", prefix,
-		 r->kernel_id, r->session, (unsigned long long)r->received);
+	snprintf(path, sizeof(path), "%s/jupyter/api/kernels/%s/channels?session_id=%s&carrel_received=%llu",
+		 prefix, r->kernel_id, r->session, (unsigned long long)r->received);
 	snprintf(address, sizeof(address), "%s", host[0] == '[' ? host + 1 : host);
 	address[strcspn(address, "]")] = '\0';
 	info.address = address;

@@ -39,12 +39,15 @@ struct remote_ops {
 struct remote;
 
 /* NULL: out of memory, or libwebsockets does not start. where is borrowed. */
-struct remote *remote_new(uv_loop_t *loop, const struct where *where, const struct remote_ops *ops, void *arg);
+struct remote *remote_new(uv_loop_t *loop, const struct where *where, const struct remote_ops *ops,
+			  void *arg);
 /* To that kernel from now on. */
 void remote_connect(struct remote *r, const char *kernel_id);
 /* -EMSGSIZE, -ENOBUFS: more than REMOTE_KEEP_MAX waits; -ENOMEM. */
 int remote_send(struct remote *r, const char *channel, const struct v1_part *part, size_t parts);
 void remote_go_on(struct remote *r);
+/* What was sent and is not acknowledged is not sent again. In connected() only. */
+void remote_forget(struct remote *r);
 /* All that was sent is acknowledged. */
 bool remote_is_empty(const struct remote *r);
 /* The loop must run until it is empty. Accepts NULL. */

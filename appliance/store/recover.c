@@ -73,6 +73,20 @@ int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 	return all_rows(s, sql, sandbox_id, ret);
 }
 
+int store_execution_asked(struct store *s, const char *sandbox_id, const char *msg_id, char ret_id[STORE_ID_MAX])
+{
+	static const char sql[] = "SELECT id FROM executions WHERE sandbox_id = ?1"
+				  " AND json_extract(asked, '$.header.msg_id') = ?2 ORDER BY seq DESC LIMIT 1";
+	json_t *row;
+	int err = query_get(s, sql, sandbox_id, msg_id, &row);
+
+	if (err < 0)
+		return err;
+	snprintf(ret_id, STORE_ID_MAX, "%s", json_string_value(json_object_get(row, "id")));
+	json_decref(row);
+	return 0;
+}
+
 int store_outputs(struct store *s, const char *execution_id, json_t **ret)
 {
 	static const char sql[] = "SELECT execution_id, n, kind, head, tail, bytes, spooled, truncated AS "

@@ -213,6 +213,8 @@ int store_open_sandboxes(struct store *s, json_t **ret);
 int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret);
 int store_open_processes(struct store *s, const char *sandbox_id, json_t **ret);
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret);
+/* The last execution of that sandbox that a client asked for by that msg_id. 0, -ENOENT, or another errno. */
+int store_execution_asked(struct store *s, const char *sandbox_id, const char *msg_id, char ret_id[STORE_ID_MAX]);
 int store_outputs(struct store *s, const char *execution_id, json_t **ret);
 
 /* --- owners and keys --- */

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	len = v1_frame_size(f.channel, f.part, f.parts);
 	bytes = malloc(len);
 	v1_frame_write(bytes, f.channel, f.part, f.parts);
-	if (v1_frame_parse(bytes, len, &again) < 0 || again.parts != f.parts || strcmp(again.channel, f.channel) != 0)
+	if (v1_frame_parse(bytes, len, &again) < 0 || again.parts != f.parts ||
+	    strcmp(again.channel, f.channel) != 0)
 		abort();
 	for (i = 0; i < f.parts; i++) {
 		if (again.part[i].len != f.part[i].len ||

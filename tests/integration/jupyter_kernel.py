@@ -69,6 +69,15 @@ def sandboxes(a):
     return a.json("GET", "/v1/sandboxes")["sandboxes"]
 
 
+def carreld_kill(a):
+    """conf/run starts it again."""
+    run = a.process.pid
+    for pid in subprocess.run(["pgrep", "-P", str(run)], capture_output=True, text=True, check=True).stdout.split():
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            if b"/carreld\0" in f.read():
+                os.kill(int(pid), signal.SIGKILL)
+
+
 def session(a, folder):
     """Executes, input, interrupt, death, restart, shutdown."""
     with open(os.path.join(folder, "data.csv"), "w", encoding="ascii") as f:
@@ -143,6 +152,33 @@ def cuts(a, folder):
     return f"{cutter.cuts} cuts"
 
 
+def carreld_restarts(a, folder):
+    """carreld is killed under cells: each runs once, each gets its reply, no output is missing or doubled."""
+    n = Notebook(folder)
+    n.run("n = 0")
+    for code, pause_s in (("import time\nn += 1\nfor i in range(40): print(i, flush=True); time.sleep(0.05)", 0.8),
+                          ("n += 1\nprint('short')", 0)):
+        n.kc.execute(code)
+        waiting = n.kc.execute("print('behind', n)")
+        time.sleep(pause_s)
+        carreld_kill(a)
+        got, replies = [], []
+        while not (replies and replies[-1]["parent_header"]["msg_id"] == waiting):
+            replies.append(n.kc.get_shell_msg(timeout=REPLY_S))
+        while True:
+            m = n.kc.get_iopub_msg(timeout=REPLY_S)
+            if m["msg_type"] == "stream":
+                got.append(m["content"]["text"])
+            if m["parent_header"].get("msg_id") == waiting and m["content"].get("execution_state") == "idle":
+                break
+        assert [r["content"]["status"] for r in replies] == ["ok", "ok"], replies
+        want = "".join(f"{i}\n" for i in range(40)) + "behind 1\n" if pause_s else "short\nbehind 2\n"
+        assert sorted("".join(got).split()) == sorted(want.split()), got
+        if "".join(got) != want:
+            print("out of order:", got)
+    n.end()
+
+
 def notebook(a, folder):
     """A notebook with a table and a plot, by the programs people run."""
     try:
@@ -202,7 +238,7 @@ def main():
         os.environ["JUPYTER_RUNTIME_DIR"] = tempfile.mkdtemp(dir=prefix)
         with Appliance() as a:
             os.environ.update(CARREL_URL=f"http://127.0.0.1:{a.port}", CARREL_TOKEN=a.token)
-            for step in (session, notebook, goes_away, cuts, wrong):
+            for step in (session, notebook, goes_away, cuts, carreld_restarts, wrong):
                 began = time.monotonic()
                 said = step(a, tempfile.mkdtemp(dir=prefix))
                 print(f"{step.__name__}: {time.monotonic() - began:.1f} s{' ' + said if said else ''}", flush=True)

@@ -1,4 +1,5 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv
+ * -lcrypto */
 /* Jupyter clients of a kernel on a scripted agent: what they ask becomes executions,
  * the queue answers in the kernel's place, and a session outlives its connections. */
 #include "appliance/core/client.h"
@@ -51,7 +52,8 @@ static void write_down(struct peer *p, const struct client_msg *m)
 	parent = json_of(&part[1]);
 	content = json_of(&part[3]);
 	id = text_of(parent, "msg_id");
-	snprintf(line, sizeof(line), "%s %s\n", id ? id : "-", short_name(text_of(header, "msg_type"), content, name, sizeof(name)));
+	snprintf(line, sizeof(line), "%s %s\n", id ? id : "-",
+		 short_name(text_of(header, "msg_type"), content, name, sizeof(name)));
 	CHECK(strlen(p->got) + strlen(line) < sizeof(p->got));
 	pthread_mutex_lock(&p->lock);
 	strcat(p->got, line);
@@ -66,7 +68,8 @@ static void on_wake(void *arg)
 	struct peer *p = arg;
 	struct client_msg *m;
 
-	while (p->client && (!p->stop_after || p->taken < p->stop_after) && (m = client_take(p->client, &p->number))) {
+	while (p->client && (!p->stop_after || p->taken < p->stop_after) &&
+	       (m = client_take(p->client, &p->number))) {
 		write_down(p, m);
 		client_msg_unref(m);
 		p->taken++;
@@ -114,7 +117,8 @@ static void join_run(struct hub_call *call)
 
 static int join(struct peer *p, const char *session, bool resumes, uint64_t received)
 {
-	struct act a = { .peer = p, .hello = { .session = session, .resumes = resumes, .received = received } };
+	struct act a = { .peer = p,
+			 .hello = { .session = session, .resumes = resumes, .received = received } };
 
 	if (!p->session[0])
 		pthread_mutex_init(&p->lock, NULL);
@@ -146,7 +150,8 @@ static void say_run(struct hub_call *call)
 	char header[256], *content = a->content ? json_dumps(a->content, JSON_COMPACT) : strdup("{}");
 	int err;
 
-	snprintf(header, sizeof(header), "{\"msg_id\":\"%s\",\"session\":\"%s\",\"msg_type\":\"%s\",\"own\":7}", a->msg_id,
+	snprintf(header, sizeof(header),
+		 "{\"msg_id\":\"%s\",\"session\":\"%s\",\"msg_type\":\"%s\",\"own\":7}", a->msg_id,
 		 a->session, a->type);
 	part[0] = (struct v1_part){ a->raw ? a->raw : header, strlen(a->raw ? a->raw : header) };
 	part[3] = (struct v1_part){ content, strlen(content) };
@@ -157,7 +162,11 @@ static void say_run(struct hub_call *call)
 
 static void ask(struct peer *p, const char *msg_id, const char *type, json_t *content)
 {
-	struct act a = { .peer = p, .channel = JUPYTER_SHELL, .msg_id = msg_id, .type = type, .session = p->session,
+	struct act a = { .peer = p,
+			 .channel = JUPYTER_SHELL,
+			 .msg_id = msg_id,
+			 .type = type,
+			 .session = p->session,
 			 .content = content };
 
 	CHECK_INT(hub_call(core->hub, &a.call, say_run), 0);
@@ -239,7 +248,10 @@ static void errors_stop_the_queue(void)
 	ask(&a, "c1", "complete_request", json_object());
 	cell(&a, "e3", "print no");
 	{
-		struct act act = { .peer = &a, .channel = JUPYTER_CONTROL, .msg_id = "i1", .type = "interrupt_request",
+		struct act act = { .peer = &a,
+				   .channel = JUPYTER_CONTROL,
+				   .msg_id = "i1",
+				   .type = "interrupt_request",
 				   .session = "a" };
 
 		CHECK_INT(hub_call(core->hub, &act.call, say_run), 0);
@@ -284,7 +296,8 @@ static void asked_not_to_stop(void)
 			k = json_array_get(json_object_get(list, "kernels"), 0);
 		}
 		CHECK_INT(core_execution_interrupt(
-				  core, u.owner, json_string_value(json_array_get(json_object_get(k, "queue"), 1)), &f),
+				  core, u.owner,
+				  json_string_value(json_array_get(json_object_get(k, "queue"), 1)), &f),
 			  0);
 		json_decref(list);
 	}
@@ -314,7 +327,8 @@ static void deaths(void)
 	CHECK_INT(join(&a, "d", false, 0), 0);
 	cell(&a, "d1", "die 3");
 	wait_for(&a, "- status:restarting");
-	is(&a, "d1 status:busy\nd1 execute_input\nd1 stream:last words\nd1 error:KernelDied\nd1 execute_reply:error\n"
+	is(&a, "d1 status:busy\nd1 execute_input\nd1 stream:last words\nd1 error:KernelDied\nd1 "
+	       "execute_reply:error\n"
 	       "d1 status:idle\n- status:restarting\n");
 	/* Dead before a word: still one answer. */
 	cell(&a, "d2", "vanish 4");
@@ -355,7 +369,11 @@ static void refused(void)
 {
 	struct peer a = { 0 };
 	struct act act = { .peer = &a, .channel = JUPYTER_SHELL, .session = "f" };
-	static const char *const headers[] = { "", "{", "[]", "{}", "{\"msg_id\":\"1\"}",
+	static const char *const headers[] = { "",
+					       "{",
+					       "[]",
+					       "{}",
+					       "{\"msg_id\":\"1\"}",
 					       "{\"msg_id\":1,\"msg_type\":\"x\",\"session\":\"s\"}",
 					       "{\"msg_id\":\"\",\"msg_type\":\"x\",\"session\":\"s\"}" };
 	size_t i;

@@ -7,7 +7,8 @@
 #include "check.h"
 
 static const struct v1_part message[] = {
-	{ "{\"msg_id\":\"1\"}", 14 }, { "{}", 2 }, { "{}", 2 }, { "{\"code\":\"1+1\"}", 14 }, { "\0\xff", 2 }, { NULL, 0 },
+	{ "{\"msg_id\":\"1\"}", 14 }, { "{}", 2 },     { "{}", 2 },
+	{ "{\"code\":\"1+1\"}", 14 }, { "\0\xff", 2 }, { NULL, 0 },
 };
 
 /* A copy of its exact size, so that the sanitizer sees a read behind it. */
@@ -41,8 +42,14 @@ static void round_trip(size_t parts)
 static void known_bytes(void)
 {
 	/* As the protocol's own page lays it out: 6 offsets, "shell", "{}" four times. */
-	static const unsigned char bytes[] = "\6\0\0\0\0\0\0\0" "\x38\0\0\0\0\0\0\0" "\x3d\0\0\0\0\0\0\0"
-		"\x3f\0\0\0\0\0\0\0" "\x41\0\0\0\0\0\0\0" "\x43\0\0\0\0\0\0\0" "\x45\0\0\0\0\0\0\0" "shell{}{}{}{}";
+	static const unsigned char bytes[] = "\6\0\0\0\0\0\0\0"
+					     "\x38\0\0\0\0\0\0\0"
+					     "\x3d\0\0\0\0\0\0\0"
+					     "\x3f\0\0\0\0\0\0\0"
+					     "\x41\0\0\0\0\0\0\0"
+					     "\x43\0\0\0\0\0\0\0"
+					     "\x45\0\0\0\0\0\0\0"
+					     "shell{}{}{}{}";
 	struct v1_frame f;
 
 	CHECK_INT(parse(bytes, sizeof(bytes) - 1, &f), 0);
