@@ -31,6 +31,8 @@ struct execution {
 	json_t *asked;
 	char msg_id[JUPYTER_ID_MAX]; /* what the kernel knows it by: the client's own, else the id */
 	uint64_t entry;              /* among all that were queued for the kernel */
+	bool doubtful;               /* whether the kernel has it is a guess, which is being probed */
+	bool seen;                   /* the kernel spoke of it */
 	uint64_t stops;              /* it failed: those up to this entry are not to run */
 	json_t *env;
 	unsigned timeout_s;
@@ -88,6 +90,10 @@ void execution_ref(struct execution *e);
 void execution_unref(struct execution *e);
 /* Sends the code; negative errno when the channel takes no more now. */
 int execution_start(struct execution *e);
+/* Asks the kernel something behind it, whose answer shows whether it is there. */
+void execution_probe(struct execution *e);
+/* True: m is the end of that answer, and nothing of the execution came before. */
+bool execution_is_missing(const struct execution *e, const struct jupyter_msg *m);
 /* How many requests that takes. */
 unsigned execution_frames(const struct execution *e);
 void execution_message(struct execution *e, const struct jupyter_msg *m);

@@ -102,6 +102,33 @@ static int execution_send(struct execution *e)
 	return err;
 }
 
+static void probe_id(const struct execution *e, char ret[STORE_ID_MAX + 16])
+{
+	snprintf(ret, STORE_ID_MAX + 16, "%s-probe", e->id);
+}
+
+void execution_probe(struct execution *e)
+{
+	char id[STORE_ID_MAX + 16];
+	json_t *content = json_object();
+
+	probe_id(e, id);
+	/* The shell channel is served in order. */
+	if (content && kernel_send(e->kernel, id, "kernel_info_request", content) > 0)
+		e->doubtful = true;
+	json_decref(content);
+}
+
+bool execution_is_missing(const struct execution *e, const struct jupyter_msg *m)
+{
+	char id[STORE_ID_MAX + 16];
+
+	if (!e->doubtful || e->seen || m->type != JUPYTER_STATUS || strcmp(m->text, "idle") != 0)
+		return false;
+	probe_id(e, id);
+	return strcmp(m->parent_id, id) == 0;
+}
+
 unsigned execution_frames(const struct execution *e)
 {
 	return json_object_size(e->env) > 0 ? 3 : 1;

@@ -32,11 +32,20 @@ static void kernel_message(struct kernel *k, const struct jupyter_msg *m)
 		kernel_state_from(k, m);
 	if (!e || m->type == JUPYTER_OTHER || m->type == JUPYTER_REPLY)
 		return;
-	if (strcmp(m->parent_id, e->msg_id) == 0)
+	if (execution_is_missing(e, m)) {
+		e->doubtful = false;
+		e->frames_sent = 0;
+		kernel_requeue(k);
+		kernel_pump(k);
+		return;
+	}
+	if (strcmp(m->parent_id, e->msg_id) == 0) {
+		e->seen = true;
 		execution_message(e, m);
-	else if (m->type == JUPYTER_STREAM && !strchr(m->parent_id, '-'))
+	} else if (m->type == JUPYTER_STREAM && !strchr(m->parent_id, '-')) {
 		/* Text of a thread that has no cell of its own. */
 		execution_message(e, m);
+	}
 	if (k->interrupt_wanted && k->running == e && e->started)
 		kernel_interrupt(k);
 }
@@ -174,6 +183,8 @@ static void kernel_account(struct kernel *k)
 
 		e->frames_sent = (unsigned)(extra < frames ? extra : frames);
 		e->sent_seq = at + (frames > 1 ? 2 : 1);
+		/* Or they are requests of clients, which no row tells of. */
+		e->doubtful = true;
 		at += e->frames_sent;
 	}
 	k->restored = false;

@@ -106,6 +106,8 @@ static bool execution_next(struct kernel *k)
 		return false;
 	kernel_unqueue(k, e);
 	k->running = e;
+	if (e->doubtful)
+		execution_probe(e);
 	return true;
 }
 
