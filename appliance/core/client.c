@@ -88,8 +88,9 @@ void client_forget(struct client *c, enum client_end why)
 		c->ops->end(c->arg, why);
 	c->ops = NULL;
 	client_check_free(c);
+	/* Not from here: this may be inside a frame of the kernel's channel. */
 	if (k->sandbox)
-		kernel_unpause(k);
+		hub_timer_set(k->resume, 0);
 }
 
 /* Its grace is over: the kernel goes on; what is kept for it grows to its bound. */

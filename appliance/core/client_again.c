@@ -28,8 +28,10 @@ bool client_again_read(const struct v1_part *metadata, struct client_again *ret)
 	again = json_object_get(json, key);
 	ok = json_is_object(again);
 	if (ok)
-		*ret = (struct client_again){ .text = (uint64_t)json_integer_value(json_object_get(again, "text")),
-					      .other = (uint64_t)json_integer_value(json_object_get(again, "other")) };
+		*ret = (struct client_again){
+			.text = (uint64_t)json_integer_value(json_object_get(again, "text")),
+			.other = (uint64_t)json_integer_value(json_object_get(again, "other"))
+		};
 	json_decref(json);
 	return ok;
 }
@@ -111,7 +113,8 @@ static void add_other(struct replay *r, const char *type, json_t *event)
 	else if (strcmp(type, "error") == 0)
 		add(r, "error",
 		    json_pack("{s:O?,s:O?,s:O?}", "ename", json_object_get(event, "name"), "evalue",
-			      json_object_get(event, "value"), "traceback", json_object_get(event, "traceback")));
+			      json_object_get(event, "value"), "traceback",
+			      json_object_get(event, "traceback")));
 	else
 		add(r, "clear_output", json_pack("{s:O?}", "wait", json_object_get(event, "wait")));
 }
@@ -162,8 +165,8 @@ static void read_log(struct replay *r, struct xlog *log)
 	free(buf);
 }
 
-json_t *client_again_messages(struct core *c, const char *owner, const char *id, const struct client_again *have,
-			      uint64_t until)
+json_t *client_again_messages(struct core *c, const char *owner, const char *id,
+			      const struct client_again *have, uint64_t until)
 {
 	struct replay r = { .have = *have, .until = until, .messages = json_array() };
 	struct xlog *log;
@@ -180,7 +183,8 @@ json_t *client_again_messages(struct core *c, const char *owner, const char *id,
 static json_t *reply_of(json_t *row)
 {
 	const char *status = json_string_value(json_object_get(row, "status"));
-	json_t *count = json_object_get(row, "execution_count"), *outputs = json_object_get(row, "outputs"), *one, *data;
+	json_t *count = json_object_get(row, "execution_count"), *outputs = json_object_get(row, "outputs"),
+	       *one, *data;
 	const char *signal = json_string_value(json_object_get(row, "signal"));
 	const char *reason = json_string_value(json_object_get(row, "reason"));
 	json_t *code = json_object_get(row, "exit_code");
@@ -196,15 +200,15 @@ static json_t *reply_of(json_t *row)
 	{
 		data = json_object_get(one, "data");
 		if (strcmp(json_string_value(json_object_get(one, "kind")), "error") == 0 && data)
-			return json_pack("{s:s,s:O?,s:O?,s:O?,s:O?}", "status", "error", "execution_count", count,
-					 "ename", json_object_get(data, "name"), "evalue",
+			return json_pack("{s:s,s:O?,s:O?,s:O?,s:O?}", "status", "error", "execution_count",
+					 count, "ename", json_object_get(data, "name"), "evalue",
 					 json_object_get(data, "value"), "traceback",
 					 json_object_get(data, "traceback"));
 	}
-	client_death_words(words, sizeof(words), json_is_integer(code) ? (int)json_integer_value(code) : -1, signal,
-			   reason);
-	return json_pack("{s:s,s:O?,s:s,s:s,s:[]}", "status", "error", "execution_count", count, "ename", "KernelDied",
-			 "evalue", words, "traceback");
+	client_death_words(words, sizeof(words), json_is_integer(code) ? (int)json_integer_value(code) : -1,
+			   signal, reason);
+	return json_pack("{s:s,s:O?,s:s,s:s,s:[]}", "status", "error", "execution_count", count, "ename",
+			 "KernelDied", "evalue", words, "traceback");
 }
 
 void client_again_say(struct client *c, json_t *header, json_t *messages, json_t *row)

@@ -51,7 +51,7 @@ struct client {
 	uint64_t joined_seq;
 	struct client_in *intake, **intake_last;
 	unsigned intake_count;
-	bool working; /* a job of client_work.c is under way */
+	bool working; /* in client_work.c, or a job of it is under way */
 	bool unread;  /* it was told that it is read no further */
 	struct hub_timer *timer;
 };
@@ -87,8 +87,8 @@ bool client_again_read(const struct v1_part *metadata, struct client_again *ret)
 /* The execution that it became, while it waits or runs. */
 struct execution *client_again_find(const struct kernel *k, const char *msg_id, const char *session);
 /* On a pool thread: [[msg_type, content]] of events up to `until` that the client lacks. */
-json_t *client_again_messages(struct core *c, const char *owner, const char *id, const struct client_again *have,
-			      uint64_t until);
+json_t *client_again_messages(struct core *c, const char *owner, const char *id,
+			      const struct client_again *have, uint64_t until);
 /* row: of one that has ended, else NULL. */
 void client_again_say(struct client *c, json_t *header, json_t *messages, json_t *row);
 

@@ -196,7 +196,8 @@ static bool is_inner(const struct jupyter_msg *m)
 	size_t len = strlen(m->parent_id);
 
 	return dash && strncmp(m->parent_id, "exe-", 4) == 0 &&
-	       (strcmp(dash, "-env") == 0 || strcmp(dash, "-probe") == 0 || (len > 8 && strcmp(m->parent_id + len - 8, "-env-end") == 0));
+	       (strcmp(dash, "-env") == 0 || strcmp(dash, "-probe") == 0 ||
+		(len > 8 && strcmp(m->parent_id + len - 8, "-env-end") == 0));
 }
 
 void clients_deliver(struct kernel *k, const struct jupyter_msg *m, const uint8_t *payload, size_t len)

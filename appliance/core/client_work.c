@@ -160,7 +160,6 @@ static void settle_done(void *arg)
 	struct client_job *job = arg;
 	struct client *c = job->client;
 
-	c->working = false;
 	if (c->kernel && !job->retry && c->intake) {
 		struct client_in *in = intake_take(c);
 
@@ -168,10 +167,8 @@ static void settle_done(void *arg)
 		client_in_free(in);
 	}
 	free(job);
-	if (c->kernel)
-		client_work(c);
-	else
-		client_check_free(c);
+	c->working = false;
+	client_work(c);
 }
 
 /* --- an execution --- */
@@ -316,7 +313,6 @@ static void log_done(void *arg)
 	struct client *c = job->client;
 	struct fault f;
 
-	c->working = false;
 	if (c->kernel && c->intake && job->found) {
 		struct client_in *in = intake_take(c);
 
@@ -329,10 +325,8 @@ static void log_done(void *arg)
 	json_decref(job->row);
 	xlog_unref(job->log);
 	free(job);
-	if (c->kernel)
-		client_work(c);
-	else
-		client_check_free(c);
+	c->working = false;
+	client_work(c);
 }
 
 static void job_again(struct client *c, const struct client_in *in, struct client_job *job)
@@ -376,7 +370,6 @@ static bool client_job_start(struct client *c)
 		free(job);
 		return false;
 	}
-	c->working = true;
 	return true;
 }
 
@@ -386,7 +379,11 @@ void client_work(struct client *c)
 
 	if (!client_reads(c))
 		c->unread = true;
-	while (c->kernel && c->kernel->sandbox && !c->working && c->intake) {
+	if (c->working)
+		return;
+	/* What is said in here may be too much for it: it is forgotten then, and freed behind the last line. */
+	c->working = true;
+	while (c->kernel && c->kernel->sandbox && c->intake) {
 		if (client_job_start(c))
 			return;
 		in = intake_take(c);
@@ -397,4 +394,6 @@ void client_work(struct client *c)
 			client_pass(c, in);
 		}
 	}
+	c->working = false;
+	client_check_free(c);
 }

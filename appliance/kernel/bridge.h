@@ -58,19 +58,34 @@ struct bridge {
 	struct bridge_asked *asked, **asked_last;
 	unsigned asked_count;
 	bool connected; /* once at least */
-	bool used; /* a cell has run */
+	bool used;      /* a cell has run */
 	struct copy_files *files;
 	bool files_due, files_busy;
 	uv_timer_t files_timer;
 	uv_signal_t signals[3];
 	uv_poll_t parent;
 	int parent_fd;
-	bool ending, shutdown, restart;
+	bool ending, end_due, shutdown, restart, signalled;
 	int code; /* the process's */
 };
 
 /* Runs until the client or a signal ends it. An exit code. */
 int bridge_run(struct command *c, const struct bridge_options *options);
+
+/* Ends it, with that code. */
+void bridge_end(struct bridge *b, int code);
+/* A cell has run: its files are looked at in a moment. */
+void bridge_files_wanted(struct bridge *b);
+
+/* bridge_talk.c: header NULL: {} */
+void bridge_say_state(struct bridge *b, const char *header, size_t len, const char *state);
+extern const struct local_ops bridge_local_ops;
+extern const struct remote_ops bridge_remote_ops;
+
+/* asked.c: requests that wait for their answers; *asked_find() is NULL where there is none. */
+struct bridge_asked **asked_find(struct bridge *b, const char *msg_id);
+struct bridge_asked *asked_add(struct bridge *b, const struct local_message *m);
+void asked_done(struct bridge *b, struct bridge_asked **at);
 
 /* jobs.c: one HTTP request or several, off the loop. */
 struct bridge_job {
