@@ -224,7 +224,7 @@ void client_give(struct client *c, struct client_msg *m)
 {
 	struct client_item *item;
 
-	if (c->bytes + m->len > CLIENT_KEEP_MAX || !(item = malloc(sizeof(*item)))) {
+	if (c->bytes + m->len > (c->ops ? CLIENT_KEEP_MAX : CLIENT_AWAY_MAX) || !(item = malloc(sizeof(*item)))) {
 		client_forget(c, CLIENT_TOO_SLOW);
 		return;
 	}

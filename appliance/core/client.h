@@ -33,6 +33,8 @@ enum {
 	/* Bytes kept at most: what was under way when the kernel was told to wait. Past it the client is cut
 	 * and forgotten. */
 	CLIENT_KEEP_MAX = 32 * 1024 * 1024,
+	/* And for one that has no connection: there may be CLIENTS_MAX of them. */
+	CLIENT_AWAY_MAX = 8 * 1024 * 1024,
 	/* How long the kernel waits for a client that was cut and resumes, or takes nothing. */
 	CLIENT_GRACE_MS = 60 * 1000,
 	/* How long a session is kept for the next connection while it costs nobody anything. */

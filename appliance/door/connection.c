@@ -122,6 +122,7 @@ static bool write_hello(struct connection *c)
 
 static bool write_ack(struct connection *c)
 {
+	c->ack_due = false;
 	c->told = client_count(c->client);
 	return write_own(c, "carrel_ack", json_pack("{s:I}", "received", (json_int_t)c->told));
 }
@@ -178,8 +179,8 @@ bool connection_write(struct connection *c)
 		if (!c->client)
 			break;
 	}
-	if (c->client && c->resumes && client_count(c->client) >= c->told + DOOR_ACK_EVERY &&
-	    !lws_send_pipe_choked(c->wsi) && !write_ack(c))
+	if (c->client && c->resumes && !lws_send_pipe_choked(c->wsi) &&
+	    (c->ack_due || client_count(c->client) >= c->told + DOOR_ACK_EVERY) && !write_ack(c))
 		return false;
 	if (any || c->close_status)
 		lws_callback_on_writable(c->wsi);
@@ -192,8 +193,10 @@ void connection_tick(struct connection *c)
 		return;
 	if (c->door->ticks % DOOR_KEEP_TICKS == 0)
 		sandbox_prolong(c);
-	if (c->resumes && client_count(c->client) > c->told && !lws_send_pipe_choked(c->wsi) && !write_ack(c))
-		lws_set_timeout(c->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
+	if (c->resumes && client_count(c->client) > c->told) {
+		c->ack_due = true;
+		lws_callback_on_writable(c->wsi);
+	}
 }
 
 /* --- in --- */

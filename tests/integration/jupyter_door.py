@@ -174,17 +174,19 @@ def take_up(a, k, text_bytes=400000):
     ws = Channels(a, k["id"], received=0)
     code = f"import time\nfor i in range(200): print(i, 'x' * {text_bytes // 200}, flush=True); time.sleep(0.02)"
     i, got, cuts = ws.execute(code), [], 0
-    while not any(m["header"]["msg_type"] == "execute_reply" for m in got) or types(got)[-1] != "status:idle":
-        try:
-            for _ in range(3 + cuts % 7):
+
+    def done():
+        mine = [m for m in got if m["parent_header"].get("msg_id") == i]
+        return {"status:idle", "execute_reply"} <= set(types(mine))
+
+    while not done():
+        for _ in range(3 + cuts % 7):
+            if not done():
                 got.append(ws.receive())
-            ws.acknowledge(len(got) - cuts % 2)
-        finally:
-            ws.close()
+        ws.acknowledge(len(got) - cuts % 2)
+        ws.close()
         cuts += 1
         ws = Channels(a, k["id"], session=ws.session, received=len(got))
-        if types(got)[-1:] == ["status:idle"] and any(m["header"]["msg_type"] == "execute_reply" for m in got):
-            break
     ids = [m["header"]["msg_id"] for m in got]
     assert len(ids) == len(set(ids)), "a message came twice"
     lines = text([m for m in got if m["parent_header"].get("msg_id") == i]).splitlines()
