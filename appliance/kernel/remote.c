@@ -275,12 +275,11 @@ static void on_retry(uv_timer_t *t)
 
 static void on_cut(struct remote *r)
 {
-	bool was = r->wsi != NULL;
-
 	r->wsi = NULL;
 	r->hello = r->blocked = r->in_whole = r->ack_due = false;
 	r->in_len = 0;
-	if (r->closing || !was)
+	/* A handshake that fails may be told twice. */
+	if (r->closing || uv_is_active((uv_handle_t *)&r->retry))
 		return;
 	uv_timer_start(&r->retry, on_retry, r->retry_ms, 0);
 	r->retry_ms = r->retry_ms * 2 < REMOTE_RETRY_MAX_MS ? r->retry_ms * 2 : REMOTE_RETRY_MAX_MS;
