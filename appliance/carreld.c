@@ -15,6 +15,7 @@
 
 #include "core/core.h"
 #include "core/instant.h"
+#include "door/door.h"
 #include "front/front.h"
 #include "front/route.h"
 #include "settings.h"
@@ -28,6 +29,7 @@ struct carreld {
 	struct store *store;
 	struct core *core;
 	struct front *front;
+	struct door *door;
 };
 
 static int carreld_start(struct carreld *c, struct fault *f)
@@ -38,6 +40,8 @@ static int carreld_start(struct carreld *c, struct fault *f)
 		err = store_first_owner(c->store, c->settings.state, f);
 	if (!err)
 		err = core_start(&c->settings, c->store, &c->core, f);
+	if (!err)
+		err = door_start(&c->settings, c->store, c->core, &c->door, f);
 	if (!err)
 		err = front_start(&c->settings, c->store, c->core, &c->front, f);
 	return err;
@@ -53,6 +57,7 @@ static void carreld_stop(struct carreld *c, bool end_sandboxes)
 		fprintf(stderr, "carreld: %u requests did not end in time; leaving without them\n", busy);
 		_exit(EXIT_SUCCESS);
 	}
+	door_stop(c->door);
 	if (c->core)
 		core_stop(c->core, end_sandboxes);
 	store_close(c->store);

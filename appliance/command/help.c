@@ -9,9 +9,9 @@
 
 const struct verb *const verbs[] = { &verb_run,    &verb_ls,     &verb_exec,     &verb_shell,
 				     &verb_cp,     &verb_logs,   &verb_kill,     &verb_pause,
-				     &verb_resume, &verb_fork,   &verb_snapshot, &verb_template,
-				     &verb_owner,  &verb_key,    &verb_doctor,   &verb_help,
-				     NULL };
+				     &verb_resume, &verb_fork,   &verb_snapshot, &verb_kernel,
+				     &verb_kernelspec, &verb_template, &verb_owner, &verb_key,
+				     &verb_doctor, &verb_help,   NULL };
 
 const char help_where[] =
 	"The appliance is found by CARREL_URL and CARREL_TOKEN, else by /etc/carrel/carrel.conf\n"
@@ -38,7 +38,7 @@ void print_help(FILE *to)
 {
 	fputs("usage: carrel [--json] VERB …\n       carrel --version\n\n", to);
 	for (int i = 0; verbs[i]; i++)
-		fprintf(to, "  %-9s %.*s\n", verbs[i]->name, (int)strcspn(verbs[i]->help, "\n"),
+		fprintf(to, "  %-10s %.*s\n", verbs[i]->name, (int)strcspn(verbs[i]->help, "\n"),
 			verbs[i]->help);
 	fprintf(to,
 		"\ncarrel VERB --help says more; --json makes a verb's answer, and its failure on stderr,\n"

@@ -71,6 +71,7 @@ struct execute_spec {
 	const char *kernel_id; /* NULL: the language's default kernel */
 	unsigned timeout_s;    /* 0: the sandbox's deadline */
 	json_t *env;           /* borrowed or NULL */
+	json_t *asked;         /* borrowed; what a Jupyter client asked for (execution.h), or NULL */
 };
 
 /* Returns once the row is committed: *ret_id is the execution's id, *ret_log a
@@ -103,6 +104,12 @@ int core_kernel_restart(struct core *c, const char *owner, const char *id, json_
 int core_kernel_interrupt(struct core *c, const char *owner, const char *id, struct fault *f);
 /* Its cells end with a reason. Blocks until it is gone. */
 int core_kernel_delete(struct core *c, const char *owner, const char *id, struct fault *f);
+
+/* The Jupyter face: the owner's kernels wherever they run, as Jupyter Server shows them and with their sandbox_id;
+ * id NULL: all, in an array. */
+int core_jupyter_kernels(struct core *c, const char *owner, const char *id, json_t **ret, struct fault *f);
+/* With its sandbox, where that was made for it. */
+int core_jupyter_kernel_delete(struct core *c, const char *owner, const char *id, struct fault *f);
 
 /* Files. Paths as the client sent them (decoded, without NUL).
  * put: begin opens the transfer; the worker then writes the body into *ret_in

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../store/ids.h"
+#include "client.h"
 #include "instant.h"
 #include "kernel.h"
 #include "link/limits.h"
@@ -22,6 +23,7 @@ static void execution_free(void *arg)
 
 	xlog_unref(e->log);
 	json_decref(e->env);
+	json_decref(e->asked);
 	events_free(&e->events);
 	outputs_free(&e->outputs);
 	free(e->code);
@@ -63,6 +65,7 @@ struct execution *execution_new(struct kernel *k, const char *id, struct xlog *l
 		return NULL;
 	}
 	snprintf(e->id, sizeof(e->id), "%s", id);
+	snprintf(e->msg_id, sizeof(e->msg_id), "%s", id);
 	snprintf(e->sandbox_id, sizeof(e->sandbox_id), "%s", k->sandbox->id);
 	snprintf(e->kernel_id, sizeof(e->kernel_id), "%s", k->id);
 	strcpy(e->status, "queued");
@@ -104,6 +107,7 @@ static int execution_admit(struct core *c, const struct execution_waiter *w, str
 {
 	struct sandbox *sb = sandbox_usable(c, w->owner, w->sandbox_id, f);
 	struct kernel *k = NULL;
+	unsigned limit;
 	int err;
 
 	if (!sb)
@@ -113,14 +117,31 @@ static int execution_admit(struct core *c, const struct execution_waiter *w, str
 		err = kernel_room(sb, f);
 	if (err < 0)
 		return err;
-	if (k && k->queued >= KERNEL_QUEUE_MAX) {
-		fault_set(f, EAGAIN, 429, "queue_full", "%d executions wait for this kernel already.",
-			  KERNEL_QUEUE_MAX);
+	limit = w->spec->asked ? CLIENT_QUEUE_MAX : KERNEL_QUEUE_MAX;
+	if (k && k->queued >= limit) {
+		fault_set(f, EAGAIN, 429, "queue_full", "%u executions wait for this kernel already.", limit);
 		f->retry_after_s = 1;
 		return -EAGAIN;
 	}
 	*ret = k;
 	return 0;
+}
+
+static void waiter_end(struct execution_waiter *w, int err)
+{
+	if (w->done)
+		w->done(w, err);
+	else
+		hub_call_end(&w->call, err);
+}
+
+void execution_asked(struct execution *e, json_t *asked)
+{
+	const char *msg_id = json_string_value(json_object_get(json_object_get(asked, "header"), "msg_id"));
+
+	e->asked = json_incref(asked);
+	if (msg_id)
+		snprintf(e->msg_id, sizeof(e->msg_id), "%s", msg_id);
 }
 
 struct execution_commit {
@@ -149,7 +170,7 @@ static void execution_committed(void *arg)
 		e->state = EXECUTION_QUEUED;
 		kernel_pump(e->kernel);
 	}
-	hub_call_end(&w->call, commit->err);
+	waiter_end(w, commit->err);
 	execution_unref(e);
 	free(commit);
 }
@@ -194,12 +215,14 @@ void execution_submit(struct execution_waiter *w)
 	if (e) {
 		e->code = strdup(w->spec->code);
 		e->env = json_incref(w->spec->env);
+		if (w->spec->asked)
+			execution_asked(e, w->spec->asked);
 	}
 	if (!e || !e->code) {
 		if (!err)
 			err = fault_set(&w->call.fault, ENOMEM, 503, "capacity", "Out of memory; try again.");
 		free(commit);
-		hub_call_end(&w->call, err);
+		waiter_end(w, err);
 		return;
 	}
 	/* From here on the log belongs to the execution. */

@@ -1,7 +1,7 @@
 /* One execution: a row, an event log, outputs, and at most one run in its kernel.
  *
  * Life: committing (its row is on its way) -> queued -> running -> ended. The code
- * is sent only after the row is committed; the msg_id is the execution's id. The
+ * is sent only after the row is committed; the msg_id is the execution's id, or a client's own. The
  * end event is written exactly once, by execution_end(), whoever is first.
  */
 #ifndef CARREL_EXECUTION_H
@@ -27,6 +27,13 @@ struct execution {
 	unsigned refs;
 	char id[STORE_ID_MAX], sandbox_id[STORE_ID_MAX], kernel_id[STORE_ID_MAX];
 	char *code; /* until it was sent */
+	/* Of a Jupyter client: {"client": its session, "header", "metadata", "content" without code}; else NULL. */
+	json_t *asked;
+	char msg_id[JUPYTER_ID_MAX]; /* what the kernel knows it by: the client's own, else the id */
+	uint64_t entry;              /* among all that were queued for the kernel */
+	bool doubtful;               /* whether the kernel has it is a guess, which is being probed */
+	bool seen;                   /* the kernel spoke of it */
+	uint64_t stops;              /* it failed: those up to this entry are not to run */
 	json_t *env;
 	unsigned timeout_s;
 	enum execution_state state;
@@ -61,6 +68,8 @@ struct execution_waiter {
 	const char *owner, *sandbox_id, *id;
 	const struct execute_spec *spec;
 	struct xlog *log; /* taken over by the execution */
+	/* Of one that no thread waits for: told in place of the call's end. */
+	void (*done)(struct execution_waiter *w, int err);
 };
 
 /* Makes it, queues it, submits its row; w->call ends at the commit. */
@@ -72,6 +81,8 @@ void execution_interrupt(struct execution *e);
 /* --- for the kernel and for recovery --- */
 /* state COMMITTING; takes over the log's reference. NULL: out of memory, the log stays the caller's. */
 struct execution *execution_new(struct kernel *k, const char *id, struct xlog *log);
+/* Before it is queued: that a client asked for it. */
+void execution_asked(struct execution *e, json_t *asked);
 /* Posted by a reader that caught up, and by its own timer. */
 void execution_progress(void *arg);
 void execution_timer(void *arg);
@@ -79,6 +90,10 @@ void execution_ref(struct execution *e);
 void execution_unref(struct execution *e);
 /* Sends the code; negative errno when the channel takes no more now. */
 int execution_start(struct execution *e);
+/* Asks the kernel something behind it, whose answer shows whether it is there. */
+void execution_probe(struct execution *e);
+/* True: m is the end of that answer, and nothing of the execution came before. */
+bool execution_is_missing(const struct execution *e, const struct jupyter_msg *m);
 /* How many requests that takes. */
 unsigned execution_frames(const struct execution *e);
 void execution_message(struct execution *e, const struct jupyter_msg *m);

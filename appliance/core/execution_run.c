@@ -7,8 +7,18 @@
 #include <string.h>
 
 #include "cell_env.h"
+#include "client.h"
 #include "instant.h"
 #include "kernel.h"
+
+/* Asked not to count: no execute_input comes, and the kernel's count stays. */
+static bool is_silent(const struct execution *e)
+{
+	json_t *content = json_object_get(e->asked, "content");
+
+	return json_is_true(json_object_get(content, "silent")) ||
+	       json_is_false(json_object_get(content, "store_history"));
+}
 
 static void execution_started(struct execution *e, int64_t count)
 {
@@ -18,7 +28,7 @@ static void execution_started(struct execution *e, int64_t count)
 		return;
 	/* Its own message was lost, or something else came first: kernels count by ones. */
 	if (count < 0)
-		count = e->kernel->execution_count + 1;
+		count = e->kernel->execution_count + (is_silent(e) ? 0 : 1);
 	e->started = e->changed = true;
 	e->execution_count = e->kernel->execution_count = count;
 	fields = json_pack("{s:s,s:I}", "execution_id", e->id, "execution_count", (json_int_t)count);
@@ -48,7 +58,8 @@ static int execution_send_one(struct execution *e, unsigned n, const char *suffi
 	if (!content)
 		return -ENOMEM;
 	snprintf(id, sizeof(id), "%s%s", e->id, suffix);
-	seq = kernel_send(e->kernel, id, "execute_request", content);
+	seq = e->asked ? kernel_send_asked(e->kernel, e->asked, content)
+		       : kernel_send(e->kernel, id, "execute_request", content);
 	if (seq < 0)
 		return (int)seq;
 	e->frames_sent = n + 1;
@@ -57,11 +68,21 @@ static int execution_send_one(struct execution *e, unsigned n, const char *suffi
 	return 0;
 }
 
+/* As it was asked for, but that the queue is stopped here and not in the kernel. */
+static json_t *asked_content(const struct execution *e)
+{
+	json_t *content = json_copy(json_object_get(e->asked, "content"));
+
+	json_object_set_new(content, "code", json_string(e->code));
+	json_object_set_new(content, "stop_on_error", json_false());
+	return content;
+}
+
 /* One request, or three where the cell has an environment of its own: the shell
  * channel is served in order, so nothing has to be waited for in between. */
 static int execution_send(struct execution *e)
 {
-	json_t *content = jupyter_execute_content(e->code, false);
+	json_t *content = e->asked ? asked_content(e) : jupyter_execute_content(e->code, false);
 	json_t *before = NULL, *after = NULL;
 	bool env = json_object_size(e->env) > 0;
 	int err = 0;
@@ -79,6 +100,33 @@ static int execution_send(struct execution *e)
 	json_decref(before);
 	json_decref(after);
 	return err;
+}
+
+static void probe_id(const struct execution *e, char ret[STORE_ID_MAX + 16])
+{
+	snprintf(ret, STORE_ID_MAX + 16, "%s-probe", e->id);
+}
+
+void execution_probe(struct execution *e)
+{
+	char id[STORE_ID_MAX + 16];
+	json_t *content = json_object();
+
+	probe_id(e, id);
+	/* The shell channel is served in order. */
+	if (content && kernel_send(e->kernel, id, "kernel_info_request", content) > 0)
+		e->doubtful = true;
+	json_decref(content);
+}
+
+bool execution_is_missing(const struct execution *e, const struct jupyter_msg *m)
+{
+	char id[STORE_ID_MAX + 16];
+
+	if (!e->doubtful || e->seen || m->type != JUPYTER_STATUS || strcmp(m->text, "idle") != 0)
+		return false;
+	probe_id(e, id);
+	return strcmp(m->parent_id, id) == 0;
 }
 
 unsigned execution_frames(const struct execution *e)
@@ -158,6 +206,8 @@ static void execution_replied(struct execution *e, const struct jupyter_msg *m)
 
 	snprintf(e->status, sizeof(e->status), "%s", word);
 	e->replied = true;
+	if (e->asked && strcmp(word, "error") == 0)
+		client_execution_failed(e);
 }
 
 static void execution_output(struct execution *e, const struct jupyter_msg *m)
@@ -240,8 +290,10 @@ void execution_died(struct execution *e, json_t *death)
 	word_copy(e->signal, sizeof(e->signal), json_object_get(death, "signal"));
 	word_copy(e->reason, sizeof(e->reason), json_object_get(death, "reason"));
 	execution_started(e, -1);
-	if (json_string_length(crash) > 0)
+	if (json_string_length(crash) > 0) {
 		execution_stream(e, t, "stderr", json_string_value(crash), json_string_length(crash));
+		client_execution_text(e, json_string_value(crash));
+	}
 	execution_end(e, "died", e->reason[0] ? e->reason : NULL);
 }
 
@@ -285,6 +337,8 @@ void execution_end(struct execution *e, const char *status, const char *reason)
 	end_event(e);
 	e->changed = true;
 	e->state = EXECUTION_ENDED;
+	if (e->asked)
+		client_execution_ended(e);
 	kernel_finished(k, e);
 }
 
@@ -381,6 +435,8 @@ void execution_flush(struct execution *e, struct store_txn *t)
 	row.last_seq = e->events.seq;
 	row.log_bytes = e->events.bytes;
 	row.env = e->state == EXECUTION_COMMITTING ? e->env : NULL;
+	row.asked = e->state == EXECUTION_COMMITTING ? e->asked : NULL;
+	row.sent_seq = e->sent_seq;
 	store_txn_execution(t, &row);
 	e->changed = false;
 }

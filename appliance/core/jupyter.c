@@ -283,24 +283,97 @@ static void add_part(struct buf *b, json_t *json)
 	free(text);
 }
 
-void jupyter_request(struct buf *b, enum jupyter_channel channel, const char *msg_id, const char *session,
-		     const char *msg_type, json_t *content)
+static void payload_begin(struct buf *b, enum jupyter_channel channel, size_t parts)
+{
+	unsigned char number = (unsigned char)channel;
+
+	buf_add(b, &number, 1);
+	add_u32(b, parts);
+}
+
+void jupyter_message(struct buf *b, enum jupyter_channel channel, const char *msg_id, const char *session,
+		     const char *msg_type, json_t *parent, json_t *content)
 {
 	char date[TIME_SIZE];
-	unsigned char number = (unsigned char)channel;
 	json_t *header, *empty = json_object();
 
 	time_format(unix_ms(), date);
 	header = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "msg_id", msg_id, "session", session, "username",
 			   "carrel", "date", date, "msg_type", msg_type, "version", "5.3");
-	buf_add(b, &number, 1);
-	add_u32(b, PARTS_MIN);
+	payload_begin(b, channel, PARTS_MIN);
 	add_part(b, header);
-	add_part(b, empty);
+	add_part(b, parent ? parent : empty);
 	add_part(b, empty);
 	add_part(b, content);
 	json_decref(header);
 	json_decref(empty);
+}
+
+void jupyter_request(struct buf *b, enum jupyter_channel channel, const char *msg_id, const char *session,
+		     const char *msg_type, json_t *content)
+{
+	jupyter_message(b, channel, msg_id, session, msg_type, NULL, content);
+}
+
+void jupyter_asked(struct buf *b, json_t *header, json_t *metadata, json_t *content)
+{
+	json_t *empty = json_object();
+
+	payload_begin(b, JUPYTER_SHELL, PARTS_MIN);
+	add_part(b, header);
+	add_part(b, empty);
+	add_part(b, metadata ? metadata : empty);
+	add_part(b, content);
+	json_decref(empty);
+}
+
+void jupyter_payload(struct buf *b, enum jupyter_channel channel, const struct v1_part *part, size_t parts)
+{
+	size_t i;
+
+	payload_begin(b, channel, parts);
+	for (i = 0; i < parts; i++) {
+		add_u32(b, part[i].len);
+		buf_add(b, part[i].bytes, part[i].len);
+	}
+}
+
+size_t jupyter_parts(const uint8_t *payload, size_t len, struct v1_part part[V1_PARTS_MAX])
+{
+	size_t n = get_u32(payload + 1), at = 5, i;
+
+	for (i = 0; i < n && at + 4 <= len; i++) {
+		part[i] = (struct v1_part){ .bytes = payload + at + 4, .len = get_u32(payload + at) };
+		at += 4 + part[i].len;
+	}
+	return i;
+}
+
+static const char *const channel_names[JUPYTER_CHANNELS] = {
+	[JUPYTER_SHELL] = "shell",
+	[JUPYTER_CONTROL] = "control",
+	[JUPYTER_STDIN] = "stdin",
+	[JUPYTER_IOPUB] = "iopub",
+};
+
+const char *jupyter_channel_name(unsigned channel)
+{
+	return channel < JUPYTER_CHANNELS ? channel_names[channel] : "iopub";
+}
+
+int jupyter_channel_number(const char *name, enum jupyter_channel *ret)
+{
+	unsigned i;
+
+	if (!*name)
+		name = channel_names[JUPYTER_SHELL];
+	for (i = 0; i < JUPYTER_CHANNELS; i++) {
+		if (strcmp(name, channel_names[i]) != 0)
+			continue;
+		*ret = (enum jupyter_channel)i;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 json_t *jupyter_execute_content(const char *code, bool silent)

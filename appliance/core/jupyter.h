@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../jupyter/v1_frame.h"
 #include "buf.h"
 
 enum {
@@ -21,7 +22,7 @@ enum {
 	 * thousand rows as application/json still passes. */
 	JUPYTER_VALUES_MAX = 1024 * 1024,
 	JUPYTER_DEPTH_MAX = 128,     /* nesting; parsing and dumping recurse */
-	JUPYTER_ID_MAX = 64,         /* msg_id of our own requests; longer ones are not ours */
+	JUPYTER_ID_MAX = 128,        /* msg_id of requests; clients use 36 to 60 characters */
 	JUPYTER_MIMES_MAX = 32,      /* types of one bundle */
 	JUPYTER_MIME_NAME_MAX = 127, /* RFC 6838 */
 	JUPYTER_TRACEBACK_MAX = 256, /* lines of one traceback */
@@ -67,6 +68,17 @@ void jupyter_msg_free(struct jupyter_msg *m);
 /* The payload of a request; out of memory shows in b->failed. content is borrowed. */
 void jupyter_request(struct buf *b, enum jupyter_channel channel, const char *msg_id, const char *session,
 		     const char *msg_type, json_t *content);
+/* The payload of any message; parent may be NULL. */
+void jupyter_message(struct buf *b, enum jupyter_channel channel, const char *msg_id, const char *session,
+		     const char *msg_type, json_t *parent, json_t *content);
+/* The payload of an execute_request of a client: its header and metadata as they came. */
+void jupyter_asked(struct buf *b, json_t *header, json_t *metadata, json_t *content);
+/* A payload of parts as they are, and the parts of one that was checked before: their number. */
+void jupyter_payload(struct buf *b, enum jupyter_channel channel, const struct v1_part *part, size_t parts);
+size_t jupyter_parts(const uint8_t *payload, size_t len, struct v1_part part[V1_PARTS_MAX]);
+/* "shell", …; and back: a name that is none is -EINVAL, "" is the shell's. */
+const char *jupyter_channel_name(unsigned channel);
+int jupyter_channel_number(const char *name, enum jupyter_channel *ret);
 /* The content of an execute_request. */
 json_t *jupyter_execute_content(const char *code, bool silent);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "client.h"
 
 static void on_resume(void *arg)
 {
@@ -34,6 +35,8 @@ struct kernel *kernel_new(struct sandbox *sb, const char *id, const char *agent_
 	snprintf(k->language, sizeof(k->language), "%s", language);
 	uuid_new(k->session);
 	k->queue_last = &k->queue;
+	k->passing_last = &k->passing;
+	k->asked_last = &k->asked;
 	k->channel = channel_new(CHANNEL_REFUSE, &kernel_channel_ops, k);
 	k->resume = hub_timer_new(sb->core->hub, on_resume, k);
 	k->ack = hub_timer_new(sb->core->hub, on_ack, k);
@@ -57,6 +60,7 @@ void kernel_unref(struct kernel *k)
 {
 	if (!k || --k->refs > 0)
 		return;
+	clients_end(k, CLIENT_KERNEL_GONE);
 	hub_turn_cancel(k->core->hub, &k->flush);
 	hub_timer_free(k->resume);
 	hub_timer_free(k->ack);
@@ -143,6 +147,16 @@ int64_t kernel_send(struct kernel *k, const char *msg_id, const char *msg_type, 
 	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
 
 	jupyter_request(&b, JUPYTER_SHELL, msg_id, k->session, msg_type, content);
+	if (b.failed)
+		return -ENOMEM;
+	return channel_send(k->channel, 'J', true, b.bytes, b.len);
+}
+
+int64_t kernel_send_asked(struct kernel *k, json_t *asked, json_t *content)
+{
+	__attribute__((cleanup(buf_free))) struct buf b = { 0 };
+
+	jupyter_asked(&b, json_object_get(asked, "header"), json_object_get(asked, "metadata"), content);
 	if (b.failed)
 		return -ENOMEM;
 	return channel_send(k->channel, 'J', true, b.bytes, b.len);

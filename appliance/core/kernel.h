@@ -41,6 +41,8 @@ enum {
 #define REASON_KERNEL_RESTARTED "kernel-restarted"
 #define REASON_KERNEL_DELETED "kernel-deleted"
 #define REASON_KERNEL_FAILED "kernel-failed"
+/* Of a queued cell, when one before it failed and its session stops on errors. */
+#define REASON_AFTER_ERROR "after-error"
 
 enum kernel_state { KERNEL_STARTING, KERNEL_IDLE, KERNEL_BUSY, KERNEL_DEAD };
 
@@ -58,6 +60,9 @@ struct kernel_waiter {
 	json_t *result;
 	struct kernel_waiter *next;
 };
+
+struct client;
+struct client_request;
 
 struct kernel {
 	struct core *core;
@@ -88,6 +93,13 @@ struct kernel {
 	unsigned bad_messages;
 	struct execution *running, *queue, **queue_last;
 	unsigned queued;
+	int64_t activity_ms; /* when it last said something; 0: not since the start */
+	uint64_t entered; /* executions that were queued so far */
+
+	/* client.h: sessions; their requests that wait to be sent, and those that wait for a reply. */
+	struct client *clients;
+	struct client_request *passing, **passing_last, *asked, **asked_last;
+	unsigned requests;
 
 	struct store_txn *txn;  /* of this turn */
 	uint64_t restored_sent; /* from the row; counts until the first attach */
@@ -127,6 +139,8 @@ bool kernel_unqueue(struct kernel *k, struct execution *e);
 struct store_txn *kernel_txn(struct kernel *k);
 /* Sends a request; the returned seq is > 0, or a negative errno. */
 int64_t kernel_send(struct kernel *k, const char *msg_id, const char *msg_type, json_t *content);
+/* The same with a client's own header and metadata. */
+int64_t kernel_send_asked(struct kernel *k, json_t *asked, json_t *content);
 /* At the core's stop: lets go of executions without ending them. */
 void kernel_release(struct kernel *k);
 /* The sandbox ended: everything in it ends with its reason. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client.h"
 #include "kernel.h"
 
 struct kernel_commit {
@@ -115,6 +116,8 @@ static bool kernel_must_wait(struct kernel *k)
 	struct execution *e = k->running;
 
 	if (store_busy(k->core->store))
+		return true;
+	if ((!e || e->stop == STOP_NONE) && clients_behind(k))
 		return true;
 	/* An execution that is being stopped does not wait for a slow reader: the
 	 * reader will be told what it missed. */

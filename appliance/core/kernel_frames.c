@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client.h"
 #include "kernel.h"
 
 /* JSON of an 'S' frame: a handful of members, the crash text among them. */
@@ -31,11 +32,20 @@ static void kernel_message(struct kernel *k, const struct jupyter_msg *m)
 		kernel_state_from(k, m);
 	if (!e || m->type == JUPYTER_OTHER || m->type == JUPYTER_REPLY)
 		return;
-	if (strcmp(m->parent_id, e->id) == 0)
+	if (execution_is_missing(e, m)) {
+		e->doubtful = false;
+		e->frames_sent = 0;
+		kernel_requeue(k);
+		kernel_pump(k);
+		return;
+	}
+	if (strcmp(m->parent_id, e->msg_id) == 0) {
+		e->seen = true;
 		execution_message(e, m);
-	else if (m->type == JUPYTER_STREAM && !strchr(m->parent_id, '-'))
+	} else if (m->type == JUPYTER_STREAM && !strchr(m->parent_id, '-')) {
 		/* Text of a thread that has no cell of its own. */
 		execution_message(e, m);
+	}
 	if (k->interrupt_wanted && k->running == e && e->started)
 		kernel_interrupt(k);
 }
@@ -54,6 +64,7 @@ static void kernel_jupyter(struct kernel *k, const uint8_t *payload, size_t len)
 			protocol_error(k, "The kernel sent too many messages that are not Jupyter's.");
 		return;
 	}
+	clients_deliver(k, &m, payload, len);
 	kernel_message(k, &m);
 	jupyter_msg_free(&m);
 }
@@ -84,6 +95,7 @@ static void kernel_dead(struct kernel *k, json_t *frame)
 		execution_died(k->running, frame);
 	else if (k->running && k->running->stop == STOP_RESTART)
 		k->restart_again = true;
+	clients_died(k, frame, last, restarting);
 	/* Now: what died still counted in the process that is gone. */
 	k->restarted = true;
 	k->execution_count = 0;
@@ -118,6 +130,7 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 		return;
 	k->batch_seq = seq;
 	k->unstored += len;
+	k->activity_ms = unix_ms();
 	if (type == 'S' || k->unstored > KERNEL_UNSTORED_MAX)
 		kernel_txn(k);
 	if (type == 'J')
@@ -149,7 +162,7 @@ static void running_account(struct kernel *k, uint64_t delivered)
 {
 	struct execution *e = k->running;
 	unsigned frames = execution_frames(e);
-	uint64_t before = k->restored_sent - frames;
+	uint64_t before = e->sent_seq - (frames > 1 ? 2 : 1);
 
 	e->frames_sent = delivered > before ? (unsigned)(delivered - before) : 0;
 	if (e->frames_sent < frames)
@@ -170,6 +183,8 @@ static void kernel_account(struct kernel *k)
 
 		e->frames_sent = (unsigned)(extra < frames ? extra : frames);
 		e->sent_seq = at + (frames > 1 ? 2 : 1);
+		/* Or they are requests of clients, which no row tells of. */
+		e->doubtful = true;
 		at += e->frames_sent;
 	}
 	k->restored = false;

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "client.h"
 #include "kernel.h"
 
 void kernel_queue(struct kernel *k, struct execution *e)
 {
 	unsigned ahead = k->queued + (k->running ? 1 : 0);
 
+	e->entry = ++k->entered;
 	*k->queue_last = e;
 	k->queue_last = &e->next;
 	k->queued++;
@@ -18,6 +20,7 @@ void kernel_queue(struct kernel *k, struct execution *e)
 
 void kernel_queue_restored(struct kernel *k, struct execution *e)
 {
+	e->entry = ++k->entered;
 	*k->queue_last = e;
 	k->queue_last = &e->next;
 	k->queued++;
@@ -70,28 +73,53 @@ void kernel_finished(struct kernel *k, struct execution *e)
 	kernel_pump(k);
 }
 
-void kernel_pump(struct kernel *k)
+/* Whether there is a process that may be given something now. */
+static bool takes_requests(struct kernel *k)
 {
-	struct execution *e = k->queue;
-
-	if (!e || k->running || !k->sandbox || k->sandbox->state != SANDBOX_RUNNING ||
-	    e->state != EXECUTION_QUEUED)
-		return;
+	if (!k->sandbox || k->sandbox->state != SANDBOX_RUNNING)
+		return false;
 	/* The process that is there now is not the one to run it. */
 	if (k->restarting || k->restart_wanted || k->stopping)
-		return;
+		return false;
 	/* What the agent already has of the queue is known once it attached. */
 	if (k->restored)
-		return;
-	if (k->state == KERNEL_DEAD) {
+		return false;
+	if (k->state == KERNEL_DEAD)
 		kernel_restart(k);
-		return;
+	return k->state != KERNEL_DEAD;
+}
+
+static bool execution_next(struct kernel *k)
+{
+	struct execution *e = k->queue;
+	int err;
+
+	if (!e || k->running || e->state != EXECUTION_QUEUED)
+		return false;
+	err = execution_start(e);
+	if (err == -EMSGSIZE) {
+		execution_end(e, "cancelled", "too-large");
+		return true;
 	}
 	/* -EAGAIN: the link is down and the channel holds what it can; attached() pumps again. */
-	if (execution_start(e) < 0)
-		return;
+	if (err < 0)
+		return false;
 	kernel_unqueue(k, e);
 	k->running = e;
+	if (e->doubtful)
+		execution_probe(e);
+	return true;
+}
+
+void kernel_pump(struct kernel *k)
+{
+	if ((!k->queue || k->running || k->queue->state != EXECUTION_QUEUED) && !k->passing)
+		return;
+	if (!takes_requests(k))
+		return;
+	clients_pump(k);
+	if (execution_next(k))
+		clients_pump(k);
 }
 
 void kernel_sandbox_ended(struct kernel *k, const char *reason)
@@ -105,6 +133,7 @@ void kernel_sandbox_ended(struct kernel *k, const char *reason)
 	k->state = KERNEL_DEAD;
 	kernel_txn(k);
 	kernel_flush(k);
+	clients_end(k, CLIENT_KERNEL_GONE);
 	kernel_waiters_end(k);
 }
 
@@ -132,5 +161,6 @@ void kernel_release(struct kernel *k)
 		k->finished = e->next;
 		release(e);
 	}
+	clients_end(k, CLIENT_STOPPED);
 	kernel_waiters_end(k);
 }

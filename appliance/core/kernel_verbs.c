@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "client.h"
 #include "kernel.h"
 
 enum {
@@ -162,6 +163,7 @@ static void kernel_remove(struct kernel *k)
 	while (*at != k)
 		at = &(*at)->next;
 	*at = k->next;
+	clients_end(k, CLIENT_KERNEL_GONE);
 	k->sandbox = NULL;
 	waiters_refuse(k, KERNEL_WAIT_START, &f, err);
 	waiters_refuse(k, KERNEL_WAIT_RESTART, &f, err);

@@ -36,6 +36,8 @@ static struct execution *execution_from(struct kernel *k, json_t *row, struct xl
 	snprintf(e->kernel_id, sizeof(e->kernel_id), "%s", text_of(row, "kernel_id"));
 	e->code = strdup(text_of(row, "code"));
 	e->env = json_incref(json_object_get(row, "env"));
+	if (json_is_object(json_object_get(row, "asked")))
+		execution_asked(e, json_object_get(row, "asked"));
 	e->timeout_s = (unsigned)(number_of(row, "timeout_ms") / 1000);
 	e->queued_ms = number_of(row, "queued_ms");
 	e->started_ms = number_of(row, "started_ms");
@@ -61,11 +63,13 @@ static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
 		kernel_queue_restored(k, e);
 		return;
 	}
-	/* The frames of a running execution are the last that were sent and recorded. */
+	/* Rows of older versions do not say where its frames stand: they were the last then. */
 	e->state = EXECUTION_RUNNING;
 	strcpy(e->status, "running");
 	e->started = e->execution_count >= 0;
-	e->sent_seq = channel_sent(k->channel) - (execution_frames(e) > 1 ? 1 : 0);
+	e->sent_seq = (uint64_t)number_of(row, "sent_seq");
+	if (!e->sent_seq)
+		e->sent_seq = channel_sent(k->channel) - (execution_frames(e) > 1 ? 1 : 0);
 	e->began_mono_ms = mono_ms() - ran;
 	e->ran_ms = ran;
 	k->running = e;

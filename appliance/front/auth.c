@@ -6,12 +6,20 @@
 
 static const char *auth_key(const struct request *r)
 {
-	static const char scheme[] = "Bearer ";
-	const char *bearer = FCGX_GetParam("HTTP_AUTHORIZATION", r->fcgi->envp);
+	static const char scheme[] = "Bearer ", jupyter[] = "token ";
+	const char *bearer = FCGX_GetParam("HTTP_AUTHORIZATION", r->fcgi->envp), *key;
+	bool is_jupyter = !strcmp(r->target.segments[0], "jupyter");
+	struct fault ignored;
 
 	if (bearer && !strncasecmp(bearer, scheme, sizeof(scheme) - 1))
 		return bearer + sizeof(scheme) - 1 + strspn(bearer + sizeof(scheme) - 1, " ");
-	return FCGX_GetParam("HTTP_X_API_KEY", r->fcgi->envp);
+	if (bearer && is_jupyter && !strncasecmp(bearer, jupyter, sizeof(jupyter) - 1))
+		return bearer + sizeof(jupyter) - 1 + strspn(bearer + sizeof(jupyter) - 1, " ");
+	key = FCGX_GetParam("HTTP_X_API_KEY", r->fcgi->envp);
+	/* Jupyter's way where no header can be sent; the query is never logged. */
+	if (!key && is_jupyter && target_query(&r->target, "token", &key, &ignored) < 0)
+		return NULL;
+	return key;
 }
 
 int auth_check(struct request *r, struct fault *f)

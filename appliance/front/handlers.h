@@ -25,6 +25,15 @@ int kernels_interrupt(struct request *r, struct fault *f);
 int kernels_delete(struct request *r, struct fault *f);
 int kernels_connection(struct request *r, struct fault *f);
 
+int jupyter_kernels_list(struct request *r, struct fault *f);
+int jupyter_kernels_create(struct request *r, struct fault *f);
+int jupyter_kernels_get(struct request *r, struct fault *f);
+int jupyter_kernels_delete(struct request *r, struct fault *f);
+int jupyter_kernels_interrupt(struct request *r, struct fault *f);
+int jupyter_kernels_restart(struct request *r, struct fault *f);
+int jupyter_specs_list(struct request *r, struct fault *f);
+int jupyter_specs_get(struct request *r, struct fault *f);
+
 int executions_start(struct request *r, struct fault *f);
 int executions_list(struct request *r, struct fault *f);
 int executions_get(struct request *r, struct fault *f);

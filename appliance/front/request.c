@@ -69,7 +69,7 @@ static int body_read(struct request *r, char **ret, size_t *ret_len, struct faul
 	return 0;
 }
 
-int request_fields(struct request *r, const struct field *table, void *dest, struct fault *f)
+int request_json(struct request *r, struct fault *f)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -79,6 +79,13 @@ int request_fields(struct request *r, const struct field *table, void *dest, str
 		return err;
 	err = json_in_parse(text, len, &r->body, f);
 	free(text);
+	return err;
+}
+
+int request_fields(struct request *r, const struct field *table, void *dest, struct fault *f)
+{
+	int err = request_json(r, f);
+
 	return err ? err : fields_read(table, r->body, dest, f);
 }
 

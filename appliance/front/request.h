@@ -45,6 +45,8 @@ void request_serve(struct request *r);
 
 /* The JSON body by its table into dest. 413 past the route's bound. */
 int request_fields(struct request *r, const struct field *table, void *dest, struct fault *f);
+/* The JSON body into r->body, whatever fields it has. */
+int request_json(struct request *r, struct fault *f);
 /* Raw bytes of the body: > 0, 0 at its end, or -EPIPE when the client went away inside it. */
 int request_read(struct request *r, char *buf, int size);
 /* Bytes announced by Content-Length, or -1. */

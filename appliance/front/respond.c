@@ -92,7 +92,7 @@ static int respond_text(struct request *r, int status, const char *text, const c
 	return err;
 }
 
-int respond_json(struct request *r, int status, json_t *body, struct fault *f)
+int respond_json_with(struct request *r, int status, json_t *body, const char *extra, struct fault *f)
 {
 	char *text = json_dumps(body, JSON_COMPACT);
 	int err;
@@ -100,9 +100,14 @@ int respond_json(struct request *r, int status, json_t *body, struct fault *f)
 	json_decref(body);
 	if (!text)
 		return fault_no_memory(f);
-	err = respond_text(r, status, text, "");
+	err = respond_text(r, status, text, extra);
 	free(text);
 	return err;
+}
+
+int respond_json(struct request *r, int status, json_t *body, struct fault *f)
+{
+	return respond_json_with(r, status, body, "", f);
 }
 
 int respond_empty(struct request *r, int status)

@@ -20,6 +20,8 @@ int respond_flush(struct request *r);
 
 /* body's reference is taken. */
 int respond_json(struct request *r, int status, json_t *body, struct fault *f);
+/* extra: as for respond_head(). */
+int respond_json_with(struct request *r, int status, json_t *body, const char *extra, struct fault *f);
 int respond_empty(struct request *r, int status);
 /* Before the head: the error as JSON; after it: cuts the connection. */
 void respond_fault(struct request *r, const struct fault *f, const char *extra);

@@ -13,6 +13,7 @@ enum { EMPTY_BODY_MAX = 1024 };
 #define SANDBOX "/v1/sandboxes/{id}"
 #define KERNEL "/v1/kernels/{kid}"
 #define EXECUTION "/v1/executions/{xid}"
+#define JUPYTER "/jupyter/api"
 
 const struct route routes[] = {
 	{ "GET", "/healthz", about_health, 0, RIGHTS_NONE, GATE_QUICK },
@@ -60,6 +61,15 @@ const struct route routes[] = {
 	{ "GET", SANDBOX "/files/list", files_list, 0, RIGHTS_KEY, GATE_VERB },
 
 	{ "POST", SANDBOX "/processes", processes_run, JSON_IN_MAX, RIGHTS_KEY, GATE_STREAM },
+
+	{ "GET", JUPYTER "/kernels", jupyter_kernels_list, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "POST", JUPYTER "/kernels", jupyter_kernels_create, JSON_IN_MAX, RIGHTS_KEY, GATE_START },
+	{ "GET", JUPYTER "/kernels/{kid}", jupyter_kernels_get, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "DELETE", JUPYTER "/kernels/{kid}", jupyter_kernels_delete, 0, RIGHTS_KEY, GATE_VERB },
+	{ "POST", JUPYTER "/kernels/{kid}/interrupt", jupyter_kernels_interrupt, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_VERB },
+	{ "POST", JUPYTER "/kernels/{kid}/restart", jupyter_kernels_restart, EMPTY_BODY_MAX, RIGHTS_KEY, GATE_VERB },
+	{ "GET", JUPYTER "/kernelspecs", jupyter_specs_list, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "GET", JUPYTER "/kernelspecs/{name}", jupyter_specs_get, 0, RIGHTS_KEY, GATE_QUICK },
 };
 
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);
@@ -94,7 +104,7 @@ static bool segment_match(const char *pattern, size_t len, const char *segment, 
 {
 	if (*pattern != '{')
 		return strlen(segment) == len && !memcmp(pattern, segment, len);
-	if (!(pattern[1] == 'n' ? number_ok(segment) : id_ok(segment)))
+	if (!(pattern[1] == 'n' && pattern[2] == '}' ? number_ok(segment) : id_ok(segment)))
 		return false;
 	*(*capture)++ = segment;
 	return true;

@@ -37,7 +37,8 @@ static int erasable(struct store *s, const char *owner_id, const char *id, char 
 int store_execution_erase(struct store *s, const char *owner_id, const char *id, struct fault *f)
 {
 	static const char outputs[] = "DELETE FROM outputs WHERE execution_id = ?";
-	static const char row[] = "UPDATE executions SET code = NULL, env = NULL, events = NULL, log_bytes = 0 WHERE id = ?";
+	static const char row[] = "UPDATE executions SET code = NULL, env = NULL, asked = NULL, events = NULL,"
+				  " log_bytes = 0 WHERE id = ?";
 	char sandbox_id[STORE_ID_MAX];
 	struct store_txn *t;
 	json_t *detail;

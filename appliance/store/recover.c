@@ -67,10 +67,24 @@ int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret)
 		"SELECT id, sandbox_id, kernel_id, status, code, reason, signal, "
 		"exit_code, execution_count, queued_ms,"
 		" started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env AS \"env:json\", paused_ms,"
-		" kernel_restarted AS \"kernel_restarted:bool\" FROM executions"
+		" kernel_restarted AS \"kernel_restarted:bool\", asked AS \"asked:json\", sent_seq FROM executions"
 		" WHERE sandbox_id = ? AND status IN ('queued', 'running') ORDER BY seq";
 
 	return all_rows(s, sql, sandbox_id, ret);
+}
+
+int store_execution_asked(struct store *s, const char *sandbox_id, const char *msg_id, char ret_id[STORE_ID_MAX])
+{
+	static const char sql[] = "SELECT id FROM executions WHERE sandbox_id = ?1"
+				  " AND json_extract(asked, '$.header.msg_id') = ?2 ORDER BY seq DESC LIMIT 1";
+	json_t *row;
+	int err = query_get(s, sql, sandbox_id, msg_id, &row);
+
+	if (err < 0)
+		return err;
+	snprintf(ret_id, STORE_ID_MAX, "%s", json_string_value(json_object_get(row, "id")));
+	json_decref(row);
+	return 0;
 }
 
 int store_outputs(struct store *s, const char *execution_id, json_t **ret)

@@ -109,7 +109,8 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 	static const char sql[] =
 		"INSERT INTO executions (id, sandbox_id, kernel_id, status, code, reason, signal, exit_code,"
 		"  execution_count, queued_ms, started_ms, ended_ms, timeout_ms, last_seq, log_bytes, env,"
-		"  kernel_restarted, paused_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+		"  kernel_restarted, paused_ms, asked, sent_seq)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 		" ON CONFLICT (id) DO UPDATE SET kernel_id = excluded.kernel_id, status = excluded.status,"
 		"  code = coalesce(excluded.code, code), env = coalesce(excluded.env, env), reason = "
 		"excluded.reason, signal = excluded.signal,"
@@ -117,7 +118,8 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 		"  queued_ms = excluded.queued_ms, started_ms = excluded.started_ms, ended_ms = "
 		"excluded.ended_ms,"
 		"  timeout_ms = excluded.timeout_ms, last_seq = excluded.last_seq, log_bytes = "
-		"excluded.log_bytes, kernel_restarted = excluded.kernel_restarted, paused_ms = excluded.paused_ms";
+		"excluded.log_bytes, kernel_restarted = excluded.kernel_restarted, paused_ms = excluded.paused_ms,"
+		"  asked = coalesce(excluded.asked, asked), sent_seq = excluded.sent_seq";
 	struct step *step = txn_row(t, sql);
 
 	step_text(t, step, row->id);
@@ -138,6 +140,8 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row)
 	step_json(t, step, row->env, NULL);
 	step_int(step, row->kernel_restarted);
 	step_int(step, row->paused_ms);
+	step_json(t, step, row->asked, NULL);
+	step_int_or_null(step, (int64_t)row->sent_seq, 0);
 }
 
 /* A bundle past its bound stays in the spool only, and the row says so. */

@@ -105,6 +105,11 @@ static const char version_5[] =
 /* The event lines of an execution that said little, in place of a file of its own. */
 static const char version_6[] = "ALTER TABLE executions ADD COLUMN events TEXT;";
 
+/* Executions of Jupyter clients: what came beside the code, so that answers find their way after a restart; and
+ * where the code's frame stands among others. */
+static const char version_7[] = "ALTER TABLE executions ADD COLUMN asked TEXT;"
+				"ALTER TABLE executions ADD COLUMN sent_seq INTEGER;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6 };
+const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

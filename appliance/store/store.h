@@ -106,6 +106,8 @@ struct execution_row {
 	uint64_t last_seq;  /* events written */
 	uint64_t log_bytes; /* length of the event log that goes with this row */
 	json_t *env;        /* borrowed, the cell's own; NULL: none, in an update: unchanged */
+	json_t *asked;      /* borrowed, of a Jupyter client: its header and the like; NULL as for env */
+	uint64_t sent_seq;  /* its code's frame to the kernel; 0: not sent */
 };
 
 struct output_row {
@@ -211,6 +213,8 @@ int store_open_sandboxes(struct store *s, json_t **ret);
 int store_open_kernels(struct store *s, const char *sandbox_id, json_t **ret);
 int store_open_processes(struct store *s, const char *sandbox_id, json_t **ret);
 int store_open_executions(struct store *s, const char *sandbox_id, json_t **ret);
+/* The last execution of that sandbox that a client asked for by that msg_id. 0, -ENOENT, or another errno. */
+int store_execution_asked(struct store *s, const char *sandbox_id, const char *msg_id, char ret_id[STORE_ID_MAX]);
 int store_outputs(struct store *s, const char *execution_id, json_t **ret);
 
 /* --- owners and keys --- */

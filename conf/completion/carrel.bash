@@ -23,6 +23,8 @@ _carrel_value() {
 	run/--sandbox) _carrel_reply "$(_carrel_ids)" ;;
 	run/--engine) _carrel_reply "auto kvm tcg" ;;
 	run/--images | logs/--images) compopt -o dirnames ;;
+	kernel/--language) _carrel_reply "python bash" ;;
+	kernel/--files | kernelspec/--prefix) compopt -o dirnames ;;
 	run/--put | run/--get) compopt -o filenames && COMPREPLY=($(compgen -f -- "$cur")) ;;
 	run/-c | run/--template | run/--language | */--env | */--timeout | */--cwd | */--quota | */--name | */--expires | \
 		*/--count | */--full | fork/-n | logs/-n) ;;
@@ -41,7 +43,7 @@ _carrel_operand() {
 		COMPREPLY+=($(compgen -f -- "$cur"))
 		;;
 	help) _carrel_reply "$(_carrel_words)" ;;
-	owner | key | template) [ "$operands" -gt 0 ] || _carrel_reply "$(_carrel_words "$verb" | grep -v '^-')" ;;
+	owner | key | template | kernelspec) [ "$operands" -gt 0 ] || _carrel_reply "$(_carrel_words "$verb" | grep -v '^-')" ;;
 	esac
 }
 

@@ -171,6 +171,13 @@ static void fake_execute(struct vm *vm, const char *id, const char *code)
 	}
 }
 
+static void fake_complete(struct vm *vm, const char *id)
+{
+	fake_status(vm, id, "busy");
+	fake_send(vm, 0, "complete_reply", id, json_pack("{s:s,s:[s]}", "status", "ok", "matches", "print"));
+	fake_status(vm, id, "idle");
+}
+
 static json_t *fake_part(const uint8_t **at)
 {
 	uint32_t n = (*at)[0] | (*at)[1] << 8 | (*at)[2] << 16 | (uint32_t)(*at)[3] << 24;
@@ -200,6 +207,8 @@ static void fake_frame(struct channel *c, uint8_t type, uint64_t seq, const uint
 	code = json_string_value(json_object_get(parts[3], "code"));
 	if (strcmp(kind, "execute_request") == 0 && !json_is_true(json_object_get(parts[3], "silent")))
 		fake_execute(vm, id, code);
+	else if (strcmp(kind, "complete_request") == 0)
+		fake_complete(vm, id);
 	else
 		fake_status(vm, id, "idle");
 	for (i = 0; i < 4; i++)

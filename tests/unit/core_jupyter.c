@@ -116,7 +116,8 @@ static void wrong_headers(void)
 	buf_free(&b);
 	/* An id that cannot be ours is no id. */
 	b = message(3, "{\"msg_type\":\"status\"}",
-		    "{\"msg_id\":\"0123456789012345678901234567890123456789012345678901234567890123456789\"}",
+		    "{\"msg_id\":\"0123456789012345678901234567890123456789012345678901234567890123456789"
+		    "0123456789012345678901234567890123456789012345678901234567890123456789\"}",
 		    "{\"execution_state\":\"idle\"}", 26);
 	CHECK_INT(jupyter_parse((const uint8_t *)b.bytes, b.len, &m), 0);
 	CHECK_STR(m.parent_id, "");

@@ -1,0 +1,116 @@
+/* `carrel kernel`: a kernel for a Jupyter client on this machine that runs in a
+ * sandbox of an appliance somewhere.
+ *
+ * local.h has the five ZeroMQ sockets of the connection file, wire_socket.h the
+ * WebSocket to the appliance; bridge.c carries messages between them and does
+ * what a kernel's process does at interrupt, restart and end. One libuv loop;
+ * what waits for HTTP is done on libuv's pool.
+ */
+#ifndef CARREL_BRIDGE_H
+#define CARREL_BRIDGE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <uv.h>
+
+#include "../command/command.h"
+#include "../jupyter/v1_frame.h"
+#include "copy_files.h"
+#include "local.h"
+#include "remote.h"
+
+enum {
+	/* Requests that wait for their reply; a client that sends more than that is broken. */
+	BRIDGE_ASKED_MAX = 10000,
+	/* A cell's end to the copying of its files: cells that follow each other share one. */
+	BRIDGE_FILES_MS = 50,
+	/* Whoever ends this waits five seconds before it kills. */
+	BRIDGE_END_S = 15,
+};
+
+struct bridge_options {
+	const char *connection_file, *language, *files; /* files: a directory, or NULL */
+	unsigned idle_s;
+};
+
+/* A request of the local client: whom its answers go to. */
+struct bridge_asked {
+	struct bridge_asked *next;
+	char *msg_id;
+	enum local_channel channel;
+	bool execute;
+	struct local_idents idents;
+	char *header; /* its JSON, for what is answered here */
+	size_t header_len;
+	/* Its parts, to ask again, and what came of it: bytes of text, other outputs. */
+	char *bytes;
+	struct v1_part part[V1_PARTS_MIN];
+	uint64_t text, other;
+};
+
+struct bridge {
+	struct command *command;
+	const struct bridge_options *options;
+	uv_loop_t loop;
+	struct local *local;
+	struct remote *remote;
+	char kernel_id[64], sandbox_id[64];
+	struct bridge_asked *asked, **asked_last;
+	unsigned asked_count;
+	bool connected; /* once at least */
+	bool used;      /* a cell has run */
+	struct copy_files *files;
+	bool files_due, files_busy;
+	uv_timer_t files_timer;
+	uv_signal_t signals[3];
+	uv_poll_t parent;
+	int parent_fd;
+	bool ending, end_due, shutdown, restart, signalled;
+	int code; /* the process's */
+};
+
+/* Runs until the client or a signal ends it. An exit code. */
+int bridge_run(struct command *c, const struct bridge_options *options);
+
+/* Ends it, with that code. */
+void bridge_end(struct bridge *b, int code);
+/* A cell has run: its files are looked at in a moment. */
+void bridge_files_wanted(struct bridge *b);
+
+/* bridge_talk.c: header NULL: {} */
+void bridge_say_state(struct bridge *b, const char *header, size_t len, const char *state);
+extern const struct local_ops bridge_local_ops;
+extern const struct remote_ops bridge_remote_ops;
+
+/* asked.c: requests that wait for their answers; *asked_find() is NULL where there is none. */
+struct bridge_asked **asked_find(struct bridge *b, const char *msg_id);
+struct bridge_asked *asked_add(struct bridge *b, const struct local_message *m);
+void asked_done(struct bridge *b, struct bridge_asked **at);
+
+/* jobs.c: one HTTP request or several, off the loop. */
+struct bridge_job {
+	uv_work_t work;
+	struct bridge *bridge;
+	struct http http;
+	void (*run)(struct bridge_job *job);  /* on the pool */
+	void (*done)(struct bridge_job *job); /* on the loop; the job is freed behind it */
+	void *arg;
+	int code; /* an exit code */
+	char message[1024];
+	char kernel_id[64], sandbox_id[64];
+	bool gone, reused;
+};
+
+/* False: out of memory. */
+bool bridge_job(struct bridge *b, void (*run)(struct bridge_job *job), void (*done)(struct bridge_job *job),
+		void *arg);
+/* What jobs do. */
+void job_start(struct bridge_job *job);
+void job_check(struct bridge_job *job);
+void job_interrupt(struct bridge_job *job);
+void job_end(struct bridge_job *job);
+void job_files(struct bridge_job *job);
+/* "CONNECTION_FILE.carrel": which sandbox a restarted process goes on with. */
+void state_forget(const struct bridge *b);
+
+#endif

@@ -1,0 +1,244 @@
+/* Messages between the local client and the appliance. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bridge.h"
+
+void bridge_say_state(struct bridge *b, const char *header, size_t len, const char *state)
+{
+	char content[48];
+
+	snprintf(content, sizeof(content), "{\"execution_state\":\"%s\"}", state);
+	local_say(b->local, LOCAL_IOPUB, NULL, "status", header ? header : "{}", header ? len : 2, content);
+}
+
+/* The answer to a request that is done here: reply between busy and idle. */
+static void answer(struct bridge *b, struct bridge_asked *a, const char *msg_type, const char *content)
+{
+	bridge_say_state(b, a->header, a->header_len, "busy");
+	local_say(b->local, a->channel, &a->idents, msg_type, a->header, a->header_len, content);
+	bridge_say_state(b, a->header, a->header_len, "idle");
+}
+
+/* --- from the client --- */
+
+static void interrupt_done(struct bridge_job *job)
+{
+	struct bridge *b = job->bridge;
+	struct bridge_asked **at = asked_find(b, job->arg);
+	json_t *content = job->code ? json_pack("{s:s,s:s,s:s,s:[]}", "status", "error", "ename",
+						"NotInterrupted", "evalue", job->message, "traceback")
+				    : json_pack("{s:s}", "status", "ok");
+	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
+
+	if (*at && text && b->local) {
+		answer(b, *at, "interrupt_reply", text);
+		asked_done(b, at);
+	}
+	free(text);
+	json_decref(content);
+	free(job->arg);
+}
+
+static void interrupt(struct bridge *b, struct bridge_asked *a)
+{
+	char *msg_id = strdup(a->msg_id);
+
+	if (!msg_id || !bridge_job(b, job_interrupt, interrupt_done, msg_id))
+		free(msg_id);
+}
+
+static void shutdown_now(struct bridge *b, struct bridge_asked *a, const struct v1_part *content)
+{
+	json_t *json = json_loadb(content->bytes, content->len, 0, NULL);
+
+	b->restart = json_is_true(json_object_get(json, "restart"));
+	b->shutdown = !b->restart;
+	json_decref(json);
+	answer(b, a, "shutdown_reply",
+	       b->restart ? "{\"status\":\"ok\",\"restart\":true}" : "{\"status\":\"ok\",\"restart\":false}");
+	bridge_end(b, EXIT_OK);
+}
+
+static void refuse(struct bridge *b, struct bridge_asked *a, const char *why)
+{
+	char content[512], type[80];
+	json_t *header = json_loadb(a->header, a->header_len, 0, NULL);
+	const char *asked = text_of(header, "msg_type");
+	size_t len = asked ? strlen(asked) : 0;
+
+	snprintf(content, sizeof(content),
+		 "{\"status\":\"error\",\"ename\":\"NotSent\",\"evalue\":\"%s\",\"traceback\":[]}", why);
+	if (len > 8 && len < sizeof(type) && strcmp(asked + len - 8, "_request") == 0) {
+		snprintf(type, sizeof(type), "%.*s_reply", (int)(len - 8), asked);
+		answer(b, a, type, content);
+	}
+	json_decref(header);
+}
+
+static void on_local_message(const struct local_message *m, void *arg)
+{
+	struct bridge *b = arg;
+	struct bridge_asked *a = m->channel == LOCAL_STDIN ? NULL : asked_add(b, m);
+	int err;
+
+	if (b->ending)
+		return;
+	if (a && m->channel == LOCAL_CONTROL && strcmp(m->msg_type, "interrupt_request") == 0) {
+		interrupt(b, a);
+		return;
+	}
+	if (a && strcmp(m->msg_type, "shutdown_request") == 0) {
+		shutdown_now(b, a, &m->part[3]);
+		return;
+	}
+	b->used |= a && a->execute;
+	err = remote_send(b->remote, local_channel_name(m->channel), m->part, m->parts);
+	if (err < 0 && a)
+		refuse(b, a,
+		       err == -EMSGSIZE ? "The message is larger than 16 MiB."
+					: "Too much waits for an appliance that is away.");
+}
+
+static void on_local_writable(void *arg)
+{
+	struct bridge *b = arg;
+
+	remote_go_on(b->remote);
+}
+
+/* --- from the appliance --- */
+
+static const char *word_of(const struct v1_part *part, const char *key, json_t **ret)
+{
+	*ret = json_loadb(part->bytes, part->len, 0, NULL);
+	return text_of(*ret, key);
+}
+
+/* What is here of a cell's outputs, should its request have to be sent again. */
+static void count_output(struct bridge *b, const struct v1_frame *f)
+{
+	static const char *const others[] = { "execute_result", "display_data", "update_display_data",
+					      "error", "clear_output" };
+	json_t *parent, *header = NULL, *content = NULL;
+	const char *msg_id = word_of(&f->part[1], "msg_id", &parent);
+	struct bridge_asked **at = msg_id ? asked_find(b, msg_id) : NULL;
+	const char *type = at && *at ? word_of(&f->part[0], "msg_type", &header) : NULL;
+	size_t i;
+
+	if (type && strcmp(type, "stream") == 0) {
+		word_of(&f->part[3], "text", &content);
+		(*at)->text += json_string_length(json_object_get(content, "text"));
+	}
+	for (i = 0; type && i < sizeof(others) / sizeof(others[0]); i++)
+		(*at)->other += strcmp(type, others[i]) == 0;
+	json_decref(parent);
+	json_decref(header);
+	json_decref(content);
+}
+
+/* A reply or a request for input: to whom asked. What nobody asks for any more is dropped. */
+static void give_one(struct bridge *b, enum local_channel channel, const struct v1_frame *f)
+{
+	json_t *parent;
+	const char *msg_id = word_of(&f->part[1], "msg_id", &parent);
+	struct bridge_asked **at = msg_id ? asked_find(b, msg_id) : NULL;
+
+	if (at && *at) {
+		local_send(b->local, channel, &(*at)->idents, f->part, f->parts);
+		if (channel != LOCAL_STDIN) {
+			if ((*at)->execute)
+				bridge_files_wanted(b);
+			asked_done(b, at);
+		}
+	}
+	json_decref(parent);
+}
+
+static bool on_remote_message(const struct v1_frame *f, void *arg)
+{
+	struct bridge *b = arg;
+	enum local_channel channel = local_channel_of(f->channel);
+
+	if (b->ending || channel == LOCAL_CHANNELS)
+		return true;
+	if (channel == LOCAL_IOPUB) {
+		if (local_send(b->local, channel, NULL, f->part, f->parts) == -EAGAIN)
+			return false;
+		count_output(b, f);
+		return true;
+	}
+	give_one(b, channel, f);
+	return true;
+}
+
+/* The appliance lost the session, by a restart: what waits for its reply is asked
+ * again, and says how much of its outputs is here. */
+static void ask_again(struct bridge *b, const struct bridge_asked *a)
+{
+	struct v1_part part[V1_PARTS_MIN];
+	json_t *metadata = NULL;
+	char *text = NULL;
+
+	memcpy(part, a->part, sizeof(part));
+	if (a->execute) {
+		metadata = json_loadb(part[2].bytes, part[2].len, 0, NULL);
+		if (!json_is_object(metadata)) {
+			json_decref(metadata);
+			metadata = json_object();
+		}
+		json_object_set_new(
+			metadata, "carrel_again",
+			json_pack("{s:I,s:I}", "text", (json_int_t)a->text, "other", (json_int_t)a->other));
+		text = json_dumps(metadata, JSON_COMPACT);
+	}
+	if (text)
+		part[2] = (struct v1_part){ .bytes = text, .len = strlen(text) };
+	remote_send(b->remote, local_channel_name(a->channel), part, V1_PARTS_MIN);
+	free(text);
+	json_decref(metadata);
+}
+
+static void on_connected(bool known, void *arg)
+{
+	struct bridge *b = arg;
+	bool first = !b->connected;
+	struct bridge_asked *a;
+
+	b->connected = true;
+	if (known || first)
+		return;
+	/* Nothing of the old session is left to be sent twice. */
+	remote_forget(b->remote);
+	for (a = b->asked; a; a = a->next)
+		ask_again(b, a);
+}
+
+static void check_done(struct bridge_job *job)
+{
+	struct bridge *b = job->bridge;
+
+	if (!job->gone || b->ending)
+		return;
+	fprintf(stderr, "carrel kernel: its sandbox has ended\n");
+	state_forget(b);
+	b->kernel_id[0] = '\0';
+	bridge_end(b, EXIT_FAILED);
+}
+
+static void on_away(void *arg)
+{
+	struct bridge *b = arg;
+
+	/* An appliance that is away comes back; a kernel that is gone does not. */
+	if (!b->ending)
+		bridge_job(b, job_check, check_done, NULL);
+}
+
+const struct local_ops bridge_local_ops = { .message = on_local_message, .writable = on_local_writable };
+const struct remote_ops bridge_remote_ops = {
+	.message = on_remote_message,
+	.connected = on_connected,
+	.away = on_away,
+};
