@@ -65,7 +65,7 @@ static bool ask_client(struct cell *x, const char *prompt, bool secret)
 			return false;
 		}
 		/* Its end is seen next. */
-	} while (err == -EINTR && bash_is_alive(&x->b->shell));
+	} while (err == -EINTR && bash_shell_is_alive(&x->b->shell));
 	if (err)
 		return false;
 	clean.len = 0;
@@ -74,7 +74,7 @@ static bool ask_client(struct cell *x, const char *prompt, bool secret)
 	if (clean.len > 0 && clean.data[0] == '\x04')
 		return false;
 	buf_put(&clean, "\n", 1);
-	return !clean.failed && bash_add_input(&x->b->shell, clean.data, clean.len) == 0;
+	return !clean.failed && bash_shell_add_input(&x->b->shell, clean.data, clean.len) == 0;
 }
 
 static void serve_record(void *arg, char *text, size_t len)
@@ -124,13 +124,13 @@ static int hand_over(struct bash *b, const char *code, size_t len)
 	BUF_AUTO text = { 0 };
 
 	if (!is_group(b, code))
-		return bash_set_code(&b->shell, code, len);
+		return bash_shell_set_code(&b->shell, code, len);
 	buf_puts(&text, "{ :\n");
 	text.len -= 1;
 	buf_puts(&text, "; ");
 	buf_put(&text, code, len);
 	buf_puts(&text, "\n}\n");
-	return text.failed ? -ENOMEM : bash_set_code(&b->shell, text.data, text.len);
+	return text.failed ? -ENOMEM : bash_shell_set_code(&b->shell, text.data, text.len);
 }
 
 /* ---- how it ended ---- */

@@ -16,7 +16,7 @@ json_t *bash_error(const char *ename, const char *evalue)
 			 "traceback");
 }
 
-static void tell_loss(struct bash *b, const struct bash_end *end, bool heir)
+static void tell_loss(struct bash *b, const struct bash_shell_end *end, bool heir)
 {
 	char how[100];
 
@@ -29,7 +29,7 @@ static void tell_loss(struct bash *b, const struct bash_end *end, bool heir)
 		      : "variables, functions, options and directory are as at the beginning");
 }
 
-int bash_new_shell(struct bash *b, const struct bash_end *end, char *why, size_t why_size)
+int bash_new_shell(struct bash *b, const struct bash_shell_end *end, char *why, size_t why_size)
 {
 	bool heir = false;
 	int err = talk_start(&b->shell, &heir, why, why_size);
@@ -41,9 +41,9 @@ int bash_new_shell(struct bash *b, const struct bash_end *end, char *why, size_t
 
 int bash_need_shell(struct bash *b, char *why, size_t why_size)
 {
-	struct bash_end end;
+	struct bash_shell_end end;
 
-	if (bash_ended(&b->shell, &end))
+	if (bash_shell_ended(&b->shell, &end))
 		return bash_new_shell(b, &end, why, why_size);
 	return b->shell.pid ? 0 : bash_new_shell(b, NULL, why, why_size);
 }
@@ -74,7 +74,7 @@ char *bash_ask_shell(struct bash *b, const char *text)
 		log_line("%s", why);
 		return NULL;
 	}
-	if (bash_set_code(&b->shell, text, strlen(text)) == 0)
+	if (bash_shell_set_code(&b->shell, text, strlen(text)) == 0)
 		talk_run(&t, false);
 	return heard.text;
 }

@@ -29,7 +29,7 @@ enum {
 };
 
 struct bash {
-	struct bash shell;
+	struct bash_shell shell;
 	struct history history;
 	struct display display;
 	int count; /* of the last cell that was counted */
@@ -50,7 +50,7 @@ json_t *bash_is_complete(void *lang, struct core *c, const struct request *r);
 /* The shell, started if there is none any more. -errno with a sentence in why. */
 int bash_need_shell(struct bash *b, char *why, size_t why_size);
 /* One in the place of another that ended so (NULL: the first). */
-int bash_new_shell(struct bash *b, const struct bash_end *end, char *why, size_t why_size);
+int bash_new_shell(struct bash *b, const struct bash_shell_end *end, char *why, size_t why_size);
 /* Run text in the shell as the kernel's own, and take what it prints by
  * `printf 'X…\0' >|"$__carrel_up"`, at most RECORD_MAX bytes. NULL: nothing came.
  * The caller frees it. */

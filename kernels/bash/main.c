@@ -49,16 +49,16 @@ static void serve(const struct connection *conn, int saved)
 	setenv("TERM", "dumb", 0);
 	/* What pages for a person would wait for a key that nobody presses. */
 	setenv("PAGER", "cat", 0);
-	if (bash_open(&bash.shell, why, sizeof(why)) ||
+	if (bash_shell_open(&bash.shell, why, sizeof(why)) ||
 	    core_start(&core, conn, &bash_lang_ops, &bash, why, sizeof(why))) {
 		log_line("%s", why);
 		exit(1);
 	}
 	talk_take_interrupts(&core.interrupt_fd);
 	core_run(&core);
-	bash_stop(&bash.shell);
+	bash_shell_stop(&bash.shell);
 	core_finish(&core);
-	bash_close(&bash.shell);
+	bash_shell_close(&bash.shell);
 	history_free(&bash.history);
 	display_reset(&bash.display);
 	json_decref(bash.given);

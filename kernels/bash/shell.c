@@ -44,7 +44,7 @@ static void fd_path(int fd, char *out, size_t size)
 }
 
 /* Its name stands in messages about syntax errors. */
-static void make_folder(struct bash *sh)
+static void make_folder(struct bash_shell *sh)
 {
 	const char *base = getenv("TMPDIR");
 	char code[64];
@@ -62,9 +62,9 @@ static void make_folder(struct bash *sh)
 		snprintf(sh->code_path, sizeof(sh->code_path), "%s", code);
 }
 
-int bash_open(struct bash *sh, char *why, size_t why_size)
+int bash_shell_open(struct bash_shell *sh, char *why, size_t why_size)
 {
-	*sh = (struct bash){ .pidfd = -1, .control = -1 };
+	*sh = (struct bash_shell){ .pidfd = -1, .control = -1 };
 	sh->code = memfd_create("cell", MFD_CLOEXEC);
 	sh->input = memfd_create("stdin", MFD_CLOEXEC);
 	sh->state = memfd_create("state", MFD_CLOEXEC);
@@ -79,7 +79,7 @@ int bash_open(struct bash *sh, char *why, size_t why_size)
 	return 0;
 }
 
-static void remove_folder(struct bash *sh)
+static void remove_folder(struct bash_shell *sh)
 {
 	char path[PATH_MAX + 8];
 
@@ -91,7 +91,7 @@ static void remove_folder(struct bash *sh)
 		log_line("%s was not removed: %s", sh->tmp, strerror(errno));
 }
 
-void bash_close(struct bash *sh)
+void bash_shell_close(struct bash_shell *sh)
 {
 	int i;
 
@@ -107,7 +107,7 @@ void bash_close(struct bash *sh)
 	remove_folder(sh);
 }
 
-void bash_setup_text(const struct bash *sh, struct buf *out)
+void bash_shell_setup_text(const struct bash_shell *sh, struct buf *out)
 {
 	struct {
 		const char *name;
@@ -131,7 +131,7 @@ void bash_setup_text(const struct bash *sh, struct buf *out)
 
 /* ---- the process ---- */
 
-static int spawn(struct bash *sh, int commands)
+static int spawn(struct bash_shell *sh, int commands)
 {
 	static const char *const argv[] = { "bash", "--norc",  "--noprofile", "--noediting",
 					    "+o",   "history", "-i",          NULL };
@@ -145,7 +145,7 @@ static int spawn(struct bash *sh, int commands)
 	return launch_bash(files, sizeof(files) / sizeof(files[0]), STDERR_AT_START + 1, argv, environ, &sh->pid);
 }
 
-int bash_spawn(struct bash *sh, char *why, size_t why_size)
+int bash_shell_spawn(struct bash_shell *sh, char *why, size_t why_size)
 {
 	int fd[2], err;
 
@@ -162,7 +162,7 @@ int bash_spawn(struct bash *sh, char *why, size_t why_size)
 	}
 	if (err) {
 		close(fd[1]);
-		bash_signal(sh, SIGKILL);
+		bash_shell_signal(sh, SIGKILL);
 		sh->pid = 0;
 		return FAIL("cannot start /bin/bash: %s", strerror(-err));
 	}
@@ -173,7 +173,7 @@ int bash_spawn(struct bash *sh, char *why, size_t why_size)
 	return 0;
 }
 
-static void forget(struct bash *sh)
+static void forget(struct bash_shell *sh)
 {
 	close(sh->pidfd);
 	close(sh->control);
@@ -181,7 +181,7 @@ static void forget(struct bash *sh)
 	sh->pid = 0;
 }
 
-bool bash_is_alive(const struct bash *sh)
+bool bash_shell_is_alive(const struct bash_shell *sh)
 {
 	siginfo_t info = { 0 };
 
@@ -189,14 +189,14 @@ bool bash_is_alive(const struct bash *sh)
 	       !info.si_pid;
 }
 
-bool bash_ended(struct bash *sh, struct bash_end *ret)
+bool bash_shell_ended(struct bash_shell *sh, struct bash_shell_end *ret)
 {
 	siginfo_t info = { 0 };
 
 	if (!sh->pid || waitid(P_PID, (id_t)sh->pid, &info, WEXITED | WNOHANG) < 0 || !info.si_pid)
 		return false;
-	*ret = info.si_code == CLD_EXITED ? (struct bash_end){ .code = info.si_status }
-					  : (struct bash_end){ .signal = info.si_status };
+	*ret = info.si_code == CLD_EXITED ? (struct bash_shell_end){ .code = info.si_status }
+					  : (struct bash_shell_end){ .signal = info.si_status };
 	forget(sh);
 	return true;
 }
@@ -217,7 +217,7 @@ static int write_all(int fd, const char *text, size_t n)
 	return 0;
 }
 
-int bash_set_code(struct bash *sh, const char *text, size_t n)
+int bash_shell_set_code(struct bash_shell *sh, const char *text, size_t n)
 {
 	char byte;
 
@@ -231,13 +231,13 @@ int bash_set_code(struct bash *sh, const char *text, size_t n)
 	return write_all(sh->code, text, n);
 }
 
-int bash_add_input(struct bash *sh, const char *text, size_t n)
+int bash_shell_add_input(struct bash_shell *sh, const char *text, size_t n)
 {
 	lseek(sh->input, 0, SEEK_END);
 	return write_all(sh->input, text, n);
 }
 
-bool bash_take_state(struct bash *sh, struct buf *out)
+bool bash_shell_take_state(struct bash_shell *sh, struct buf *out)
 {
 	off_t size = lseek(sh->state, 0, SEEK_END);
 	char *room = size > 0 && size <= SHELL_STATE_MAX ? buf_room(out, (size_t)size) : NULL;
@@ -252,7 +252,7 @@ bool bash_take_state(struct bash *sh, struct buf *out)
 
 /* ---- signals ---- */
 
-void bash_signal(const struct bash *sh, int sig)
+void bash_shell_signal(const struct bash_shell *sh, int sig)
 {
 	if (sh->pid)
 		kill(-sh->pid, sig);
@@ -263,7 +263,7 @@ static pid_t session_of(pid_t pid)
 	return pid > 0 ? getsid(pid) : -1;
 }
 
-void bash_signal_session(const struct bash *sh, int sig)
+void bash_shell_signal_session(const struct bash_shell *sh, int sig)
 {
 	struct dirent *de;
 	DIR *dir;
@@ -299,7 +299,7 @@ static bool reads_descriptor_0(pid_t pid)
 	return !strncmp(text, "0 0x0 ", 6);
 }
 
-bool bash_is_deaf(const struct bash *sh)
+bool bash_shell_is_deaf(const struct bash_shell *sh)
 {
 	struct stat ours, theirs;
 	char path[64];
@@ -313,17 +313,17 @@ bool bash_is_deaf(const struct bash *sh)
 
 /* ---- the end ---- */
 
-static bool wait_end(struct bash *sh, int ms)
+static bool wait_end(struct bash_shell *sh, int ms)
 {
 	struct pollfd p = { .fd = sh->pidfd, .events = POLLIN };
-	struct bash_end end;
+	struct bash_shell_end end;
 
 	while (poll(&p, 1, ms) < 0 && errno == EINTR)
 		;
-	return bash_ended(sh, &end);
+	return bash_shell_ended(sh, &end);
 }
 
-void bash_stop(struct bash *sh)
+void bash_shell_stop(struct bash_shell *sh)
 {
 	/* Its word about leaving would be the last output of the last cell. */
 	static const char leave[] = "{ \\builtin exit; } 2>/dev/null\n";
@@ -332,9 +332,9 @@ void bash_stop(struct bash *sh)
 		return;
 	if (write(sh->control, leave, sizeof(leave) - 1) > 0 && wait_end(sh, SHELL_END_MS))
 		return;
-	bash_signal_session(sh, SIGHUP);
+	bash_shell_signal_session(sh, SIGHUP);
 	if (wait_end(sh, SHELL_END_MS))
 		return;
-	bash_signal_session(sh, SIGKILL);
+	bash_shell_signal_session(sh, SIGKILL);
 	wait_end(sh, -1);
 }

@@ -7,7 +7,7 @@
  * standard input, on descriptor 0, so that no code of the user's can read a
  * command. Records come back by a pipe that bash opens by its name in /proc.
  *
- * No thread but the main one uses it. One bash_open() a process.
+ * No thread but the main one uses it. One bash_shell_open() a process.
  */
 #ifndef CARREL_BASH_SHELL_H
 #define CARREL_BASH_SHELL_H
@@ -28,7 +28,7 @@ enum {
 	SHELL_STATE_MAX = 16 * 1024 * 1024,
 };
 
-struct bash {
+struct bash_shell {
 	pid_t pid; /* 0: none runs */
 	int pidfd;
 	int control; /* the shell's commands */
@@ -44,33 +44,33 @@ struct bash {
 };
 
 /* How a shell ended: exit code, or the number of a signal. */
-struct bash_end {
+struct bash_shell_end {
 	int code;
 	int signal; /* 0: it exited */
 };
 
 /* Make what every shell of this kernel uses. -errno with a sentence in why. */
-int bash_open(struct bash *sh, char *why, size_t why_size);
+int bash_shell_open(struct bash_shell *sh, char *why, size_t why_size);
 /* Start bash. It has not read its first command yet. */
-int bash_spawn(struct bash *sh, char *why, size_t why_size);
+int bash_shell_spawn(struct bash_shell *sh, char *why, size_t why_size);
 /* What the first command of a new shell must run. */
-void bash_setup_text(const struct bash *sh, struct buf *out);
+void bash_shell_setup_text(const struct bash_shell *sh, struct buf *out);
 /* What the last shell that exited left: text for the new one to run. False: nothing. */
-bool bash_take_state(struct bash *sh, struct buf *out);
-bool bash_is_alive(const struct bash *sh);
+bool bash_shell_take_state(struct bash_shell *sh, struct buf *out);
+bool bash_shell_is_alive(const struct bash_shell *sh);
 /* True once when the shell ended by itself. */
-bool bash_ended(struct bash *sh, struct bash_end *ret);
+bool bash_shell_ended(struct bash_shell *sh, struct bash_shell_end *ret);
 /* Text for the next command to source. Cuts the cell's standard input to nothing. */
-int bash_set_code(struct bash *sh, const char *text, size_t n);
+int bash_shell_set_code(struct bash_shell *sh, const char *text, size_t n);
 /* More for the cell's standard input. */
-int bash_add_input(struct bash *sh, const char *text, size_t n);
+int bash_shell_add_input(struct bash_shell *sh, const char *text, size_t n);
 /* The foreground, or everything in the shell's session. */
-void bash_signal(const struct bash *sh, int sig);
-void bash_signal_session(const struct bash *sh, int sig);
+void bash_shell_signal(const struct bash_shell *sh, int sig);
+void bash_shell_signal_session(const struct bash_shell *sh, int sig);
 /* The shell waits for a command although none was answered: it will not answer. */
-bool bash_is_deaf(const struct bash *sh);
+bool bash_shell_is_deaf(const struct bash_shell *sh);
 /* End it: by itself within SHELL_END_MS or by force, its whole session. */
-void bash_stop(struct bash *sh);
-void bash_close(struct bash *sh);
+void bash_shell_stop(struct bash_shell *sh);
+void bash_shell_close(struct bash_shell *sh);
 
 #endif

@@ -93,7 +93,7 @@ static void send_end(struct talk *t)
 
 static int send_command(struct talk *t, bool cell)
 {
-	struct bash *sh = t->sh;
+	struct bash_shell *sh = t->sh;
 	char line[2 * PATH_MAX];
 
 	if (cell)
@@ -182,12 +182,12 @@ void talk_interrupt(struct talk *t)
 	if (!t->interrupts++)
 		t->first_at = now;
 	if (t->interrupts > 2 && now - t->first_at >= TALK_INTERRUPT_KILL_MS) {
-		bash_signal_session(t->sh, SIGKILL);
+		bash_shell_signal_session(t->sh, SIGKILL);
 		return;
 	}
 	/* Jobs under set -m have groups of their own. */
 	if (now - t->first_at >= TALK_INTERRUPT_ALL_MS)
-		bash_signal_session(t->sh, SIGINT);
+		bash_shell_signal_session(t->sh, SIGINT);
 	t->signalled = interrupt_group(t->sh->pid);
 	send_end(t);
 	t->again = TALK_AGAIN_TIMES;
@@ -210,7 +210,7 @@ static int next_wait(const struct talk *t, long long now)
 static void look(struct talk *t, long long now)
 {
 	t->look_at = now + TALK_LOOK_MS;
-	t->looks = bash_is_deaf(t->sh) ? t->looks + 1 : 0;
+	t->looks = bash_shell_is_deaf(t->sh) ? t->looks + 1 : 0;
 	if (t->looks < TALK_LOOKS_DEAF)
 		return;
 	/* Its end may have been dropped by an interrupt that was not ours. */
@@ -220,7 +220,7 @@ static void look(struct talk *t, long long now)
 		send_end(t);
 		return;
 	}
-	bash_signal_session(t->sh, SIGKILL);
+	bash_shell_signal_session(t->sh, SIGKILL);
 }
 
 static void on_time(struct talk *t)
@@ -278,7 +278,7 @@ static enum talk_end wait_end(struct talk *t)
 			read_records(t);
 		if (t->done)
 			return TALK_DONE;
-		if (fds[1].revents && bash_ended(t->sh, &t->end))
+		if (fds[1].revents && bash_shell_ended(t->sh, &t->end))
 			return TALK_DIED;
 		if (t->core && take_orders(t, &fds[2], &fds[3]))
 			return TALK_STOP;
@@ -301,10 +301,10 @@ enum talk_end talk_run(struct talk *t, bool cell)
 	enum talk_end end;
 
 	begin(t);
-	if (send_command(t, cell) && bash_is_alive(t->sh)) {
+	if (send_command(t, cell) && bash_shell_is_alive(t->sh)) {
 		/* It does not read: nothing but its end can come of it. */
 		t->deaf = true;
-		bash_signal_session(t->sh, SIGKILL);
+		bash_shell_signal_session(t->sh, SIGKILL);
 	}
 	end = wait_end(t);
 	if (end == TALK_DONE && cell && t->keep_status)
@@ -313,12 +313,12 @@ enum talk_end talk_run(struct talk *t, bool cell)
 }
 
 /* Not all can be taken: what only the system sets is refused, which does no harm. */
-static bool take_over(struct bash *sh)
+static bool take_over(struct bash_shell *sh)
 {
 	struct talk t = { .sh = sh, .limit_ms = TALK_OWN_MS };
 	BUF_AUTO text = { 0 };
 
-	return bash_take_state(sh, &text) && bash_set_code(sh, text.data, text.len) == 0 &&
+	return bash_shell_take_state(sh, &text) && bash_shell_set_code(sh, text.data, text.len) == 0 &&
 	       talk_run(&t, false) == TALK_DONE && !t.interrupts;
 }
 
@@ -327,13 +327,13 @@ static int set_up(struct talk *t, char *why, size_t why_size)
 	BUF_AUTO text = { 0 };
 	int err;
 
-	bash_setup_text(t->sh, &text);
-	err = text.failed ? -ENOMEM : bash_set_code(t->sh, text.data, text.len);
+	bash_shell_setup_text(t->sh, &text);
+	err = text.failed ? -ENOMEM : bash_shell_set_code(t->sh, text.data, text.len);
 	if (err) {
 		snprintf(why, why_size, "cannot hand the shell its setup: %s", strerror(-err));
 		return err;
 	}
-	err = bash_spawn(t->sh, why, why_size);
+	err = bash_shell_spawn(t->sh, why, why_size);
 	if (err)
 		return err;
 	begin(t);
@@ -345,14 +345,14 @@ static int set_up(struct talk *t, char *why, size_t why_size)
 	return -EIO;
 }
 
-int talk_start(struct bash *sh, bool *ret_heir, char *why, size_t why_size)
+int talk_start(struct bash_shell *sh, bool *ret_heir, char *why, size_t why_size)
 {
 	struct talk t = { .sh = sh, .limit_ms = TALK_START_MS };
 	int err = set_up(&t, why, why_size);
 
 	if (err) {
-		bash_signal_session(sh, SIGKILL);
-		bash_stop(sh);
+		bash_shell_signal_session(sh, SIGKILL);
+		bash_shell_stop(sh);
 		return err;
 	}
 	*ret_heir = take_over(sh);

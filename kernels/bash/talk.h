@@ -45,7 +45,7 @@ enum talk_end {
 };
 
 struct talk {
-	struct bash *sh;
+	struct bash_shell *sh;
 	/* The cell that runs: takes interrupts and the word to stop. NULL: a
 	 * command of the kernel's own, interrupted after limit_ms. */
 	struct core *core;
@@ -61,7 +61,7 @@ struct talk {
 	bool aborted; /* by set -e, with abort_status */
 	int abort_status;
 	bool deaf; /* it was killed for that */
-	struct bash_end end;
+	struct bash_shell_end end;
 
 	/* While it runs. */
 	char token[32];
@@ -73,12 +73,12 @@ struct talk {
 	unsigned looks;
 };
 
-/* Run the text set by bash_set_code(): as a cell, its status and input its own, or
+/* Run the text set by bash_shell_set_code(): as a cell, its status and input its own, or
  * as a command of the kernel's own, which prints nothing. */
 enum talk_end talk_run(struct talk *t, bool cell);
 /* Start a shell and set it up; it takes over what the last one left, if that left
  * something (*ret_heir). -errno with a sentence in why. */
-int talk_start(struct bash *sh, bool *ret_heir, char *why, size_t why_size);
+int talk_start(struct bash_shell *sh, bool *ret_heir, char *why, size_t why_size);
 /* Heed SIGINT, which the core sends for an interrupt: descriptor fd, where the core
  * tells it too, becomes readable. At the start of the process. */
 void talk_take_interrupts(const int *fd);
