@@ -58,6 +58,5 @@ void control_reply(struct control *ctl, const struct request *r, const char *typ
 /* Control thread: send what others left in its queue. */
 void control_send_out(struct control *ctl);
 void control_drop_out(struct control *ctl);
-int control_rekey(struct control *ctl, const char *key, size_t len);
 
 #endif

@@ -78,22 +78,6 @@ void control_reply(struct control *ctl, const struct request *r, const char *typ
 	out_post(ctl, o);
 }
 
-int control_rekey(struct control *ctl, const char *key, size_t len)
-{
-	struct control_out *o = calloc(1, sizeof(*o));
-
-	if (o)
-		o->text = malloc(len + 1);
-	if (!o || !o->text) {
-		free(o);
-		return -ENOMEM;
-	}
-	memcpy(o->text, key, len);
-	o->len = len;
-	out_post(ctl, o);
-	return 0;
-}
-
 static int send_one(struct control *ctl, const struct control_out *o)
 {
 	void *sock = o->channel == CHANNEL_SHELL ? ctl->core->shell : ctl->sock;
@@ -117,13 +101,9 @@ void control_send_out(struct control *ctl)
 		pthread_mutex_unlock(&ctl->lock);
 		if (!o)
 			return;
-		if (o->type[0])
-			err = send_one(ctl, o);
-		else
-			err = wire_rekey(&ctl->signer, o->text, o->len);
+		err = send_one(ctl, o);
 		if (err)
-			log_line("control: %s failed: %s", o->type[0] ? o->type : "the new key",
-				 strerror(-err));
+			log_line("control: %s failed: %s", o->type, strerror(-err));
 		out_free(o);
 	}
 }

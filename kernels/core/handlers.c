@@ -185,27 +185,6 @@ static const struct handler *find_handler(const char *type)
 	return NULL;
 }
 
-/* After the reply to carrel_identity_request both sides sign with its key. */
-static void take_key(struct core *c, const struct request *r, bool ok)
-{
-	const json_t *key = json_object_get(r->content, "key");
-	const char *text = json_string_value(key);
-	size_t len = json_string_length(key);
-
-	if (!ok || !text || len == 0)
-		return;
-	if (wire_rekey(&c->signer, text, len) || control_rekey(&c->control, text, len) ||
-	    iopub_rekey(&c->iopub, text, len))
-		log_line("the new key cannot be used");
-}
-
-static bool is_ok(const json_t *content)
-{
-	const char *status = json_string_value(json_object_get(content, "status"));
-
-	return status && !strcmp(status, "ok");
-}
-
 /* A request for a subshell that does not exist: whoever waits for a reply gets one. */
 static void refuse(struct core *c, struct request *r)
 {
@@ -229,7 +208,7 @@ void handlers_serve(struct core *c, struct request *r)
 	struct shell *s = shell_self(c);
 	const struct request *outer = s->current;
 	json_t *content = NULL;
-	bool ok, hold;
+	bool hold;
 
 	if (r->lost) {
 		refuse(c, r);
@@ -249,7 +228,6 @@ void handlers_serve(struct core *c, struct request *r)
 	if (core_is_child())
 		_exit(0);
 	capture_drain(&c->capture);
-	ok = is_ok(content);
 	if (h && h->reply) {
 		if (!content)
 			content = error_content("MemoryError", "no memory was left for the reply");
@@ -258,8 +236,6 @@ void handlers_serve(struct core *c, struct request *r)
 	} else {
 		json_decref(content);
 	}
-	if (h && h->handle == handle_identity)
-		take_key(c, r, ok);
 	capture_drain(&c->capture);
 	iopub_put_status(&c->iopub, "idle", r->parent, false);
 	s->current = outer;

@@ -209,21 +209,6 @@ void iopub_expect_text(struct iopub *io)
 	pthread_mutex_unlock(&io->lock);
 }
 
-int iopub_rekey(struct iopub *io, const char *key, size_t len)
-{
-	struct iopub_item *item = item_new(ITEM_REKEY, "", NULL);
-
-	if (!item)
-		return -ENOMEM;
-	buf_put(&item->content, key, len);
-	if (item->content.failed) {
-		iopub_item_free(item);
-		return -ENOMEM;
-	}
-	put_item(io, item);
-	return 0;
-}
-
 static void deadline_in(struct timespec *ts, int ms)
 {
 	clock_gettime(CLOCK_MONOTONIC, ts);

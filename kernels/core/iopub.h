@@ -79,8 +79,6 @@ void iopub_expect_text(struct iopub *io);
 /* hold: it, the cell's input and its result wait for output or the next status,
  * at most IOPUB_HOLD_MS. */
 int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool hold);
-/* Sign what follows in the queue with another key. */
-int iopub_rekey(struct iopub *io, const char *key, size_t len);
 
 /* 0 once the queue is below its limit, -ETIMEDOUT after timeout_ms. */
 int iopub_wait_room(struct iopub *io, int timeout_ms);

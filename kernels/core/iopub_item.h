@@ -4,14 +4,14 @@
 
 #include "core/iopub.h"
 
-enum item_kind { ITEM_MESSAGE, ITEM_TEXT, ITEM_REKEY };
+enum item_kind { ITEM_MESSAGE, ITEM_TEXT };
 
 struct iopub_item {
 	struct iopub_item *next;
 	enum item_kind kind;
 	char type[MESSAGE_TYPE_MAX];
 	struct parent *parent;
-	struct buf content; /* ITEM_TEXT: without its end; ITEM_REKEY: the key */
+	struct buf content; /* ITEM_TEXT: without its end */
 	char *metadata;
 	struct iopub_buffer *buffers;
 	size_t n_buffers;

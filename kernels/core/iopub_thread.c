@@ -36,14 +36,7 @@ static void send_item(struct iopub *io, struct iopub_item *item)
 {
 	struct slice metadata = { "{}", 2 };
 	char topic[MESSAGE_TYPE_MAX + 8];
-	int err;
 
-	if (item->kind == ITEM_REKEY) {
-		err = wire_rekey(&io->signer, item->content.data, item->content.len);
-		if (err)
-			log_line("iopub: the new key cannot be used: %s", strerror(-err));
-		return;
-	}
 	if (item->kind == ITEM_TEXT) {
 		buf_puts(&item->content, "\"}");
 		snprintf(topic, sizeof(topic), "stream.%s", iopub_stream_names[item->stream]);

@@ -50,23 +50,9 @@ int wire_signer_init(struct wire_signer *s, const char *key, size_t len)
 	return 0;
 }
 
-int wire_rekey(struct wire_signer *s, const char *key, size_t len)
-{
-	void *mac;
-	int err = mac_new(key, len, &mac);
-
-	if (err)
-		return err;
-	EVP_MAC_CTX_free(s->previous);
-	s->previous = s->mac;
-	s->mac = mac;
-	return 0;
-}
-
 void wire_signer_free(struct wire_signer *s)
 {
 	EVP_MAC_CTX_free(s->mac);
-	EVP_MAC_CTX_free(s->previous);
 	*s = (struct wire_signer){ 0 };
 }
 
@@ -136,8 +122,6 @@ int wire_parse(struct wire_signer *s, const struct slice *frames, size_t n, stru
 	if (v.n_buffers > WIRE_BUFFERS_MAX)
 		return -E2BIG;
 	err = verify(s->mac, &frames[at + 1], v.part);
-	if (err == -EACCES && s->previous)
-		err = verify(s->previous, &frames[at + 1], v.part);
 	if (err)
 		return err;
 	*ret = v;

@@ -46,15 +46,11 @@ struct wire_packed {
 
 /* One key. Not to be shared by threads: each has its own. */
 struct wire_signer {
-	void *mac;      /* EVP_MAC_CTX, NULL when the key is empty */
-	void *previous; /* the key before the last wire_rekey(), still accepted */
+	void *mac; /* EVP_MAC_CTX, NULL when the key is empty */
 };
 
 /* -EINVAL: key too long; -ENOMEM. */
 int wire_signer_init(struct wire_signer *s, const char *key, size_t len);
-/* Sign with a new key from now on; what the peer had already signed with the
- * old one is accepted until the next change. */
-int wire_rekey(struct wire_signer *s, const char *key, size_t len);
 void wire_signer_free(struct wire_signer *s);
 
 /* -EBADMSG: not a message; -E2BIG: more frames than the limits above; -EACCES:

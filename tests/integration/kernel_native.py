@@ -327,18 +327,16 @@ def test_requests(k):
 
 def test_identity(k):
     k.run("import os, random\nos.environ['MINE'] = '1'\nrandom.seed(1)")
-    k.send(k.shell, "carrel_identity_request", {"entropy": "AAAA", "env": {"GIVEN": "2"}, "key": "new"})
+    k.send(k.shell, "carrel_identity_request", {"entropy": "AAAA", "env": {"GIVEN": "2"}})
     assert k.receive(k.shell).content == {"status": "ok"}
     while k.iopub.poll(200):
         k.iopub.recv_multipart()
-    k.key = b"new"
     r = k.run("print(os.environ['MINE'], os.environ['GIVEN'], 'PATH' in os.environ, random.random() == 0.13436424411240122)")
     assert r.text() == "1 2 True False\n"
-    k.send(k.shell, "carrel_identity_request", {"entropy": "AAAA", "env": {}, "key": "newer"})
+    k.send(k.shell, "carrel_identity_request", {"entropy": "AAAA", "env": {}})
     assert k.receive(k.shell).content == {"status": "ok"}
     while k.iopub.poll(200):
         k.iopub.recv_multipart()
-    k.key = b"newer"
     assert k.run("print(os.environ.get('GIVEN'), 'PATH' in os.environ)").text() == "None True\n"
 
 

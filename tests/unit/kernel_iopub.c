@@ -214,21 +214,12 @@ static void test_pressure(void)
 	CHECK_INT(iopub_wait_empty(&io, 5000), 0);
 }
 
-static void test_rekey(void)
-{
-	CHECK_INT(iopub_rekey(&io, "other", 5), 0);
-	CHECK_INT(wire_rekey(&check_signer, "other", 5), 0);
-	iopub_put_status(&io, "busy", NULL, false);
-	expect_status("busy");
-}
-
 int main(void)
 {
 	set_up();
 	test_order();
 	test_sizes();
 	test_pressure();
-	test_rekey();
 	tear_down();
 	return 0;
 }

@@ -90,26 +90,6 @@ static void test_refused(void)
 	wire_signer_free(&none);
 }
 
-static void test_rekey(void)
-{
-	struct wire_signer s = signer("one"), old = signer("one"), new = signer("two");
-	struct wire_packed p;
-	struct wire_view v;
-
-	CHECK_INT(wire_rekey(&s, "two", 3), 0);
-	/* On its way before the peer heard of the new key. */
-	CHECK_INT(wire_pack(&old, NULL, 0, parts, NULL, 0, &p), 0);
-	CHECK_INT(wire_parse(&s, p.frame, p.n, &v), 0);
-	CHECK_INT(wire_pack(&s, NULL, 0, parts, NULL, 0, &p), 0);
-	CHECK_INT(wire_parse(&new, p.frame, p.n, &v), 0);
-	CHECK_INT(wire_rekey(&s, "three", 5), 0);
-	CHECK_INT(wire_pack(&old, NULL, 0, parts, NULL, 0, &p), 0);
-	CHECK_INT(wire_parse(&s, p.frame, p.n, &v), -EACCES);
-	wire_signer_free(&s);
-	wire_signer_free(&old);
-	wire_signer_free(&new);
-}
-
 /* ---- requests ---- */
 
 static int parse(const char *header, const char *content, struct request **ret)
@@ -198,7 +178,6 @@ int main(void)
 	test_digest();
 	test_round_trip();
 	test_refused();
-	test_rekey();
 	test_request();
 	test_repaired();
 	return 0;
