@@ -287,6 +287,9 @@ static void kernel_refused(struct kernel *k, int err, int status, json_t *reply)
 	core_log("kernel %s of sandbox %s did not start: %s", k->id, k->sandbox->id, f.message);
 	waiters_refuse(k, KERNEL_WAIT_START, &f, err);
 	k->stopping = true;
+	/* Handed over to a process that never was. */
+	if (k->running)
+		execution_end(k->running, "cancelled", REASON_KERNEL_FAILED);
 	queue_end(k, REASON_KERNEL_FAILED);
 	kernel_is_gone(k);
 }
