@@ -107,17 +107,21 @@ def busy(a):
     """A cell runs while its sandbox is copied: in the original it goes on without a line lost; a copy takes code once its
     own, which nobody hears, is over. Processes go on in the original and are ended in copies."""
     s = begin(a)
-    seen, out = [], []
+    seen, out, started = [], [], []
     cell = threading.Thread(target=lambda: seen.extend(a.execute(s, "import time\nfor i in range(50):\n    print(i)\n    time.sleep(0.1)")))
-    reader = threading.Thread(target=lambda: out.extend(a.events("POST", f"/v1/sandboxes/{s}/processes",
-                                                                  {"argv": ["sleep", "6.4321"]})))
+
+    def read():
+        for event in a.events("POST", f"/v1/sandboxes/{s}/processes", {"argv": ["sleep", "6.4321"]}):
+            started.append(True)
+            out.append(event)
+
+    reader = threading.Thread(target=read)
     cell.start()
     reader.start()
-    while not any(e["type"] == "stdout" for e in seen) and not out:
+    deadline = time.monotonic() + 30
+    while not ("busy" == a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"][0]["state"] and started):
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-        seen_now = a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"][0]["state"]
-        if seen_now == "busy":
-            break
     time.sleep(0.7)
     [copy] = fork(a, s)
     count = ("import os\nprint(sum('sleep\\0006.4321' in open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()"
