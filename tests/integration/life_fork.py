@@ -107,19 +107,14 @@ def busy(a):
     """A cell runs while its sandbox is copied: in the original it goes on without a line lost; a copy takes code once its
     own, which nobody hears, is over. Processes go on in the original and are ended in copies."""
     s = begin(a)
-    seen, out, started = [], [], []
+    seen, out = [], []
     cell = threading.Thread(target=lambda: seen.extend(a.execute(s, "import time\nfor i in range(50):\n    print(i)\n    time.sleep(0.1)")))
-
-    def read():
-        for event in a.events("POST", f"/v1/sandboxes/{s}/processes", {"argv": ["sleep", "6.4321"]}):
-            started.append(True)
-            out.append(event)
-
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=lambda: out.extend(a.events("POST", f"/v1/sandboxes/{s}/processes",
+                                                                  {"argv": ["sleep", "6.4321"]})))
     cell.start()
     reader.start()
     deadline = time.monotonic() + 30
-    while not ("busy" == a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"][0]["state"] and started):
+    while not ("busy" == a.json("GET", f"/v1/sandboxes/{s}/kernels")["kernels"][0]["state"] and out):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     time.sleep(0.7)
