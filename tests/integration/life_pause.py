@@ -254,6 +254,28 @@ def kernels(a):
     a.kill(s)
 
 
+def execute(a, s):
+    """One that a pause met in its middle is over once it is resumed."""
+    got = []
+
+    def ask():
+        try:
+            got.append(a.execute(s, "print(x)"))
+        except Refused as e:
+            got.append(e)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join(2)
+    while thread.is_alive():
+        if state(a, s) == "paused":
+            resume(a, s)
+        thread.join(2)
+    if isinstance(got[0], Refused):
+        raise got[0]
+    return got[0]
+
+
 def pairs(a):
     """Two operations at once, each pair: they follow one another, and what was there is there."""
     verbs = {
@@ -261,7 +283,7 @@ def pairs(a):
         "resume": lambda s: a.json("POST", f"/v1/sandboxes/{s}/resume", {}),
         "fork": lambda s: a.json("POST", f"/v1/sandboxes/{s}/fork", {}),
         "snapshot": lambda s: a.json("POST", f"/v1/sandboxes/{s}/snapshots", {}),
-        "execute": lambda s: a.execute(s, "print(x)"),
+        "execute": lambda s: execute(a, s),
         "timeout": lambda s: a.json("POST", f"/v1/sandboxes/{s}/timeout", {"timeout_s": 500}),
     }
     s = a.create(timeout_s=600)["id"]
@@ -274,7 +296,6 @@ def pairs(a):
                     # Only what the other's pause made impossible.
                     assert got.error["code"] == "wrong_state" and "pause" in (one, two) and name in ("execute", "timeout"), (one, two, got)
                 elif name == "execute":
-                    # One that the pause met is over once it is resumed.
                     assert got[-1]["type"] == "end" and text(got) == "7\n", (one, two, got)
                 elif name == "fork":
                     [copy] = got["sandboxes"]
