@@ -210,6 +210,9 @@ static void on_timer(uv_timer_t *timer)
 	struct link_uv *b = timer->data;
 
 	link_uv_tick(b);
+	/* An edge that a machine lost while it was stopped costs a tick, not the session. */
+	if (link_uv_alive(b) && b->kind == LINK_UV_PORT)
+		link_uv_read(b);
 	link_uv_turn(b);
 }
 
