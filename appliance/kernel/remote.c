@@ -309,7 +309,9 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
 		return on_writable(r);
 	case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
 	case LWS_CALLBACK_CLIENT_CLOSED:
-		on_cut(r);
+		/* The late word of an earlier one is not about the one that took its place. */
+		if (!r->wsi || r->wsi == wsi)
+			on_cut(r);
 		return 0;
 	default:
 		return 0;
