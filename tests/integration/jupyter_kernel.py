@@ -137,14 +137,6 @@ def cuts(a, folder):
         for i in range(30):
             assert n.run(f"{i}")[1][-2][1]["data"]["text/plain"] == str(i)
             cutter.cut() if i % 5 == 0 else None
-        # What is asked while it is away is kept and sent.
-        cutter.refusing = True
-        cutter.cut()
-        n.kc.execute("print('later')")
-        time.sleep(1)
-        cutter.refusing = False
-        while n.kc.get_iopub_msg(timeout=REPLY_S)["content"].get("text") != "later\n":
-            pass
         assert cutter.cuts > 5, cutter.cuts
         n.end()
     finally:
