@@ -1,7 +1,7 @@
 /* `carrel kernel`: a kernel for a Jupyter client on this machine that runs in a
  * sandbox of an appliance somewhere.
  *
- * local.h has the five ZeroMQ sockets of the connection file, wire_socket.h the
+ * local.h has the five ZeroMQ sockets of the connection file, remote.h the
  * WebSocket to the appliance; bridge.c carries messages between them and does
  * what a kernel's process does at interrupt, restart and end. One libuv loop;
  * what waits for HTTP is done on libuv's pool.

@@ -93,11 +93,9 @@ static int explain(const struct walk *w, int err, const char *what, const char *
 	return err;
 }
 
-/* --- in --- */
-
-static int send_file(struct walk *w, const char *path, int fd, const struct stat *st)
+/* A request about the sandbox's file. failed: what to say where it fails. */
+static int ask_file(struct walk *w, struct request *rq, const char *path, const char *failed)
 {
-	struct request rq = { .method = "PUT", .upload = true, .upload_fd = fd, .upload_size = st->st_size };
 	char before[160], *url;
 	struct reply reply;
 	int err;
@@ -106,10 +104,19 @@ static int send_file(struct walk *w, const char *path, int fd, const struct stat
 	url = http_path(before, path);
 	if (!url)
 		return -ENOMEM;
-	rq.path = url;
-	err = http_do(w->http, &rq, &reply);
+	rq->path = url;
+	err = http_do(w->http, rq, &reply);
 	free(url);
-	return err ? explain(w, -EIO, "Could not copy into the sandbox", path, reply.message) : 0;
+	return err ? explain(w, -EIO, failed, path, reply.message) : 0;
+}
+
+/* --- in --- */
+
+static int send_file(struct walk *w, const char *path, int fd, const struct stat *st)
+{
+	struct request rq = { .method = "PUT", .upload = true, .upload_fd = fd, .upload_size = st->st_size };
+
+	return ask_file(w, &rq, path, "Could not copy into the sandbox");
 }
 
 static int take_file(struct walk *w, int dir, const char *name, const char *path)
@@ -220,18 +227,8 @@ static int on_bytes(const char *bytes, size_t len, void *arg)
 static int fetch_to(struct walk *w, const char *path, int fd)
 {
 	struct request rq = { .method = "GET", .sink = on_bytes, .arg = &fd };
-	char before[160], *url;
-	struct reply reply;
-	int err;
 
-	snprintf(before, sizeof(before), "/v1/sandboxes/%s/files?path=", w->sandbox_id);
-	url = http_path(before, path);
-	if (!url)
-		return -ENOMEM;
-	rq.path = url;
-	err = http_do(w->http, &rq, &reply);
-	free(url);
-	return err ? explain(w, -EIO, "Could not copy back", path, reply.message) : 0;
+	return ask_file(w, &rq, path, "Could not copy back");
 }
 
 /* Changed here since it was copied: then the sandbox's comes beside it. */
