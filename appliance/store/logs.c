@@ -31,10 +31,10 @@ static int log_row_get(struct store *s, const char *owner_id, const char *execut
 					 .last_seq = sqlite3_column_int64(q.st, 2) };
 		lines = (const char *)sqlite3_column_text(q.st, 3);
 		/* Not longer than the row says, so that the bytes can be counted on. */
-		if (lines && (uint64_t)sqlite3_column_bytes(q.st, 3) == ret->log_bytes)
-			ret->lines = strdup(lines);
-		if (lines && !ret->lines)
-			got = (uint64_t)sqlite3_column_bytes(q.st, 3) == ret->log_bytes ? -ENOMEM : -EUCLEAN;
+		if (lines && (uint64_t)sqlite3_column_bytes(q.st, 3) != ret->log_bytes)
+			got = -EUCLEAN;
+		else if (lines && !(ret->lines = strdup(lines)))
+			got = -ENOMEM;
 	}
 	query_end(&q);
 	if (got == 1)
