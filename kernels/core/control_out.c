@@ -18,7 +18,7 @@ struct control_out {
 	char type[MESSAGE_TYPE_MAX];
 	char header[MESSAGE_HEADER_MAX];
 	char metadata[REPLY_METADATA_MAX];
-	char *text; /* content, or the key when type is empty */
+	char *text; /* content */
 	size_t len;
 };
 
