@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -319,6 +320,24 @@ static int buffer_interrupt(int signal, void *arg)
 	return b->http->interrupt(signal, b->http->arg);
 }
 
+static bool is_back_soon(const struct reply *reply)
+{
+	return strcmp(reply->code, "restarting") == 0 || strcmp(reply->code, "starting") == 0;
+}
+
+/* A refusal leaves nothing in the buffer. */
+static int do_patiently(struct http *h, const struct request *rq, struct reply *ret)
+{
+	const struct timespec wait = { .tv_nsec = HTTP_AGAIN_MS * 1000000L };
+	int got = http_do(h, rq, ret), tries = h->patient ? HTTP_AGAIN_MAX : 0;
+
+	while (got < 0 && is_back_soon(ret) && tries-- > 0) {
+		nanosleep(&wait, NULL);
+		got = http_do(h, rq, ret);
+	}
+	return got;
+}
+
 int http_json(struct http *h, const char *method, const char *path, json_t *body, json_t **ret,
 	      struct reply *reply)
 {
@@ -330,7 +349,7 @@ int http_json(struct http *h, const char *method, const char *path, json_t *body
 			      .interrupt = h->interrupt ? buffer_interrupt : NULL,
 			      .arg = &buffer };
 	json_t *json = NULL;
-	int got = http_do(h, &rq, reply);
+	int got = do_patiently(h, &rq, reply);
 
 	if (got == 0 && buffer.len > 0) {
 		json = json_loadb(buffer.bytes, buffer.len, JSON_ALLOW_NUL, NULL);

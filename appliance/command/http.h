@@ -18,6 +18,9 @@ enum {
 	HTTP_ANSWER_MAX =
 		64 * 1024 * 1024, /* a JSON answer; the store's page of executions is at most 16 MiB */
 	HTTP_CONNECT_S = 10,
+	/* An appliance that is started again is back within seconds. */
+	HTTP_AGAIN_MS = 250,
+	HTTP_AGAIN_MAX = 40,
 	/* Silence on an open stream, which says keepalive every few seconds: the connection is dead. */
 	HTTP_SILENT_S = 120,
 };
@@ -28,7 +31,8 @@ struct http {
 	/* What http_json() does about signals, as in struct request. */
 	int (*interrupt)(int signal, void *arg);
 	void *arg;
-	long wait_s; /* a request may take that long; 0: as long as it takes */
+	bool patient; /* http_json() asks again while the appliance is being started */
+	long wait_s;  /* a request may take that long; 0: as long as it takes */
 };
 
 struct request {

@@ -192,8 +192,8 @@ int client_join(struct kernel *k, const struct client_hello *hello, const struct
 	c->ops = ops;
 	c->arg = arg;
 	if (!known) {
-		c->joined_seq = k->running ? k->running->events.seq : 0;
-		snprintf(c->joined_id, sizeof(c->joined_id), "%s", k->running ? k->running->id : "");
+		c->joined.seq = k->running ? k->running->events.seq : 0;
+		snprintf(c->joined.id, sizeof(c->joined.id), "%s", k->running ? k->running->id : "");
 	}
 	*ret = c;
 	*ret_known = known;

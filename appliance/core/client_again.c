@@ -165,13 +165,25 @@ static void read_log(struct replay *r, struct xlog *log)
 	free(buf);
 }
 
-json_t *client_again_messages(struct core *c, const char *owner, const char *id,
-			      const struct client_again *have, uint64_t until)
+/* The last event that was not told as it came; UINT64_MAX: all of it was before. */
+static uint64_t until_of(const struct client_joined *joined, const char *id, bool live)
 {
-	struct replay r = { .have = *have, .until = until, .messages = json_array() };
+	unsigned i;
+
+	for (i = 0; !live && i < CLIENT_ENDED; i++)
+		live = strcmp(joined->ended[i], id) == 0;
+	if (!live)
+		return UINT64_MAX;
+	return strcmp(joined->id, id) == 0 ? joined->seq : 0;
+}
+
+json_t *client_again_messages(struct core *c, const char *owner, const char *id, bool live,
+			      const struct client_again *have, const struct client_joined *joined)
+{
+	struct replay r = { .have = *have, .until = until_of(joined, id, live), .messages = json_array() };
 	struct xlog *log;
 
-	if (r.messages && until > 0 && store_log_open(c->store, owner, id, &log) == 0) {
+	if (r.messages && r.until > 0 && store_log_open(c->store, owner, id, &log) == 0) {
 		read_log(&r, log);
 		xlog_unref(log);
 	}

@@ -6,6 +6,11 @@
 #include "execution.h"
 #include "kernel.h"
 
+enum {
+	/* Between a client's coming and the last of what it asks again: a moment. */
+	CLIENT_ENDED = 16,
+};
+
 /* A message kept for a client. */
 struct client_item {
 	struct client_item *next;
@@ -15,6 +20,15 @@ struct client_item {
 /* What a client has of a cell's outputs: bytes of text, and how many others. */
 struct client_again {
 	uint64_t text, other;
+};
+
+/* What ran when a client came, what that had said by then, and cells of the client that ended since: what
+ * was said from then on it was told. */
+struct client_joined {
+	char id[STORE_ID_MAX];
+	uint64_t seq;
+	char ended[CLIENT_ENDED][STORE_ID_MAX];
+	unsigned ended_count;
 };
 
 /* A message from a client, copied whole. */
@@ -46,9 +60,7 @@ struct client {
 	/* Cells of this Jupyter session up to that message are not to run. */
 	uint64_t stopped;
 	char stopped_session[CLIENT_SESSION_MAX];
-	/* What ran when it came, and what that had said by then. */
-	char joined_id[STORE_ID_MAX];
-	uint64_t joined_seq;
+	struct client_joined joined;
 	struct client_in *intake, **intake_last;
 	unsigned intake_count;
 	bool working; /* in client_work.c, or a job of it is under way */
@@ -86,9 +98,10 @@ void client_in_free(struct client_in *in);
 bool client_again_read(const struct v1_part *metadata, struct client_again *ret);
 /* The execution that it became, while it waits or runs. */
 struct execution *client_again_find(const struct kernel *k, const char *msg_id, const char *session);
-/* On a pool thread: [[msg_type, content]] of events up to `until` that the client lacks. */
-json_t *client_again_messages(struct core *c, const char *owner, const char *id,
-			      const struct client_again *have, uint64_t until);
+/* On a pool thread: [[msg_type, content]] of what the execution said before the client came and the client
+ * lacks; live: it waits or runs. */
+json_t *client_again_messages(struct core *c, const char *owner, const char *id, bool live,
+			      const struct client_again *have, const struct client_joined *joined);
 /* row: of one that has ended, else NULL. */
 void client_again_say(struct client *c, json_t *header, json_t *messages, json_t *row);
 

@@ -161,6 +161,15 @@ static void say_died(struct execution *e, json_t *header)
 			   header, ename, words, false);
 }
 
+static void note_ended(const struct execution *e)
+{
+	const char *session = json_string_value(json_object_get(e->asked, "client"));
+	struct client *c = session ? client_find(e->kernel, session) : NULL;
+
+	if (c)
+		snprintf(c->joined.ended[c->joined.ended_count++ % CLIENT_ENDED], STORE_ID_MAX, "%s", e->id);
+}
+
 void client_execution_ended(struct execution *e)
 {
 	json_t *header = json_object_get(e->asked, "header");
@@ -171,6 +180,7 @@ void client_execution_ended(struct execution *e)
 		say_died(e, header);
 	else if (!e->idle)
 		client_say_state(e->kernel, header, "idle");
+	note_ended(e);
 	/* One that died had no word of its own. */
 	if (!e->stops)
 		client_execution_failed(e);

@@ -41,7 +41,7 @@ struct client_job {
 	bool is_again, live, found;
 	struct client_again again;
 	char msg_id[JUPYTER_ID_MAX];
-	uint64_t until;
+	struct client_joined joined;
 	json_t *messages, *row;
 };
 
@@ -265,7 +265,8 @@ static bool is_stopped(const struct client *c, const struct client_in *in)
 static void execute_go_on(struct client *c, struct client_job *job)
 {
 	struct client_in *in = intake_take(c);
-	const char *why = "The event log of the execution could not be made on the host.";
+	const char *why = job->is_again ? "Whether it has run could not be read from the store."
+					: "The event log of the execution could not be made on the host.";
 	struct client_execute *x = NULL;
 
 	if (is_stopped(c, in)) {
@@ -282,18 +283,23 @@ static void execute_go_on(struct client *c, struct client_job *job)
 	client_in_free(in);
 }
 
-/* What it became; false: it never came here. */
-static bool again_work(struct client_job *job)
+/* What it became; -ENOENT: it never came here. */
+static int again_work(struct client_job *job)
 {
 	struct core *c = job->core;
+	int err = 0;
 
-	if (!job->live && store_execution_asked(c->store, job->sandbox_id, job->msg_id, job->id) < 0)
-		return false;
-	job->messages = client_again_messages(c, job->owner, job->id, &job->again,
-					      job->live ? job->until : UINT64_MAX);
-	if (!job->live && store_execution_get(c->store, job->owner, job->id, &job->row) < 0)
-		job->row = NULL;
-	return true;
+	/* Its end may be on its way to its row. */
+	if (!job->live)
+		err = store_txn_wait(store_txn_new(c->store), &job->fault);
+	if (!job->live && !err)
+		err = store_execution_asked(c->store, job->sandbox_id, job->msg_id, job->id);
+	if (!job->live && !err)
+		err = store_execution_get(c->store, job->owner, job->id, &job->row);
+	if (!err)
+		job->messages =
+			client_again_messages(c, job->owner, job->id, job->live, &job->again, &job->joined);
+	return err;
 }
 
 static void log_work(void *arg)
@@ -301,8 +307,10 @@ static void log_work(void *arg)
 	struct client_job *job = arg;
 
 	if (job->is_again)
-		job->found = again_work(job);
-	if (job->found)
+		job->err = again_work(job);
+	job->found = job->is_again && !job->err;
+	/* What may have run is not run again because a disk is full. */
+	if (job->found || (job->err && job->err != -ENOENT))
 		return;
 	job->err = xlog_open(job->core->settings->state, job->id, true, 0, 0, false, &job->log);
 }
@@ -337,12 +345,12 @@ static void job_again(struct client *c, const struct client_in *in, struct clien
 	job->is_again = true;
 	job->again = in->again;
 	snprintf(job->msg_id, sizeof(job->msg_id), "%s", header_word(in, "msg_id"));
-	if (!e)
-		return;
-	job->live = true;
-	snprintf(job->id, sizeof(job->id), "%s", e->id);
-	/* What it says from then on comes by itself. */
-	job->until = strcmp(e->id, c->joined_id) == 0 ? c->joined_seq : 0;
+	job->joined = c->joined;
+	job->live = e != NULL;
+	if (e)
+		snprintf(job->id, sizeof(job->id), "%s", e->id);
+	else
+		kernel_flush(c->kernel);
 }
 
 /* False: nothing was started, the message stands for itself. */
@@ -381,7 +389,8 @@ void client_work(struct client *c)
 		c->unread = true;
 	if (c->working)
 		return;
-	/* What is said in here may be too much for it: it is forgotten then, and freed behind the last line. */
+	/* What is said in here may be too much for it: it is forgotten then, and freed behind the last line.
+	 */
 	c->working = true;
 	while (c->kernel && c->kernel->sandbox && c->intake) {
 		if (client_job_start(c))

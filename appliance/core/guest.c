@@ -29,6 +29,7 @@ static void on_up(struct link *l, void *arg)
 	g->down_since = 0;
 	g->up_since = mono_ms();
 	hub_timer_stop(g->health);
+	hub_timer_stop(g->retry);
 	g->ops.up(g, g->arg);
 }
 
@@ -43,6 +44,8 @@ static void on_down(struct link *l, const char *why, void *arg)
 	if (!g->down_since)
 		g->down_since = mono_ms();
 	hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
+	if (g->uv)
+		hub_timer_set(g->retry, GUEST_AGAIN_MS);
 	/* A session that held for a while was no attack, and on_lost() takes back
 	 * what the transport was the reason of. */
 	if (g->up_since && mono_ms() - g->up_since > GUEST_STEADY_MS)
@@ -70,9 +73,25 @@ static void on_health(void *arg)
 		guest_break(g, "crashed(agent)", "The sandbox's agent stopped answering.");
 }
 
+static void guest_disconnect(struct guest *g)
+{
+	link_uv_close(g->uv);
+	g->uv = NULL;
+	g->breaks = 0;
+	g->connect_since = mono_ms();
+}
+
 static void on_retry(void *arg)
 {
-	guest_connect(arg);
+	struct guest *g = arg;
+
+	/* Connected, and no session: the guest's kernel may have missed that there is somebody, since a
+	 * monitor tells it once and drops that when the queue is full. */
+	if (g->uv) {
+		link_drop(g->link, "the sandbox does not answer on this connection");
+		guest_disconnect(g);
+	}
+	guest_connect(g);
 }
 
 /* From link_uv: the descriptor is of no use any more. */
@@ -80,11 +99,9 @@ static void on_lost(struct link_uv *b, int err, void *arg)
 {
 	struct guest *g = arg;
 
+	(void)b;
 	(void)err;
-	link_uv_close(b);
-	g->uv = NULL;
-	g->breaks = 0;
-	g->connect_since = mono_ms();
+	guest_disconnect(g);
 	if (!g->broken)
 		hub_timer_set(g->retry, GUEST_RETRY_MS);
 }
@@ -114,6 +131,7 @@ static void guest_connect(struct guest *g)
 
 	if (fd >= 0 && link_uv_open(hub_loop(g->hub), g->link, fd, LINK_UV_SOCKET, on_lost, g, &g->uv) == 0) {
 		link_hello(g->link);
+		hub_timer_set(g->retry, GUEST_AGAIN_MS);
 		return;
 	}
 	if (mono_ms() - g->connect_since > GUEST_CONNECT_MAX_MS) {

@@ -19,6 +19,8 @@ enum {
 	 * machine itself lives: QEMU's socket is there from its start. */
 	GUEST_RETRY_MS = 20,
 	GUEST_CONNECT_MAX_MS = 10 * 1000,
+	/* From connecting to connecting anew while there is no session; HELLO is repeated many times in it. */
+	GUEST_AGAIN_MS = 4000,
 	/* Without a session: an agent that is alive answers HELLO even on a host
 	 * that is badly overloaded. */
 	GUEST_DOWN_MAX_MS = 120 * 1000,

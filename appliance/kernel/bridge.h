@@ -24,6 +24,9 @@ enum {
 	BRIDGE_ASKED_MAX = 10000,
 	/* A cell's end to the copying of its files: cells that follow each other share one. */
 	BRIDGE_FILES_MS = 50,
+	/* Messages on iopub that are remembered: more than a kernel sends before it is told that they came.
+	 */
+	BRIDGE_SEEN = 8192,
 	/* Whoever ends this waits five seconds before it kills. */
 	BRIDGE_END_S = 15,
 };
@@ -58,7 +61,11 @@ struct bridge {
 	struct bridge_asked *asked, **asked_last;
 	unsigned asked_count;
 	bool connected; /* once at least */
-	bool used;      /* a cell has run */
+	/* Hashes of the headers of what iopub's subscribers got last, and how many of the next messages may
+	 * be among them: behind a restart, a kernel says again what the appliance had not noted. */
+	uint64_t seen[BRIDGE_SEEN];
+	unsigned seen_at, doubtful;
+	bool used; /* a cell has run */
 	struct copy_files *files;
 	bool files_due, files_busy;
 	uv_timer_t files_timer;

@@ -46,6 +46,9 @@ bool bridge_job(struct bridge *b, void (*run)(struct bridge_job *job), void (*do
 	job->done = done;
 	job->arg = arg;
 	job->http.where = b->command->http.where;
+	/* All that is asked here may be asked twice: a sandbox that was made for nobody is paused when it has been
+	 * idle, and expires. */
+	job->http.patient = true;
 	memcpy(job->kernel_id, b->kernel_id, sizeof(job->kernel_id));
 	memcpy(job->sandbox_id, b->sandbox_id, sizeof(job->sandbox_id));
 	if (uv_queue_work(&b->loop, &job->work, on_work, on_done) == 0)

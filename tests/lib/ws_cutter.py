@@ -16,6 +16,7 @@ class WsCutter:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.cuts = self.sockets = 0
+        self.refusing = False
         self.live = set()
         self.lock = threading.Lock()
         threading.Thread(target=self.serve, daemon=True).start()
@@ -42,6 +43,8 @@ class WsCutter:
                     if first:
                         first, upgraded = False, b"upgrade: websocket" in data[:4096].lower()
                         if upgraded:
+                            if self.refusing:
+                                return
                             with self.lock:
                                 self.live.add(client)
                                 self.sockets += 1

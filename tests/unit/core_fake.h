@@ -51,6 +51,7 @@ struct vm {
 	char hanging[64]; /* the request that waits */
 	bool deaf;
 	unsigned handles;
+	int unheard_fd; /* a connection that nobody reads; 0: none */
 };
 
 /* What the tests set and look at; touched by the hub's thread while nothing else runs. */
@@ -60,6 +61,7 @@ static struct {
 	unsigned lost_kernels;   /* how many starts were answered to a caller that is gone */
 	int answer_status;       /* what every route that is not scripted answers, with answer; 0: 404 */
 	const char *answer;
+	unsigned unheard; /* how many connections to an agent it does not notice */
 	unsigned clones, boots, templates;
 } fake;
 
@@ -352,6 +354,11 @@ static void fake_accept(uv_poll_t *poll, int status, int events)
 	(void)events;
 	if (fd < 0)
 		return;
+	if (fake.unheard > 0) {
+		fake.unheard--;
+		vm->unheard_fd = fd;
+		return;
+	}
 	link_uv_close(vm->binding);
 	CHECK_INT(link_uv_open(vm->engine->loop, vm->link, fd, LINK_UV_SOCKET, fake_lost, vm, &vm->binding),
 		  0);
@@ -474,6 +481,8 @@ static void fake_free(struct vm *vm)
 	uv_close((uv_handle_t *)&vm->poll, fake_handle_closed);
 	uv_close((uv_handle_t *)&vm->soon, fake_handle_closed);
 	close(vm->listen_fd);
+	if (vm->unheard_fd)
+		close(vm->unheard_fd);
 	unlink(vm->path);
 }
 

@@ -335,6 +335,18 @@ static void restart(void)
 	ended_by_restart(damaged.id);
 }
 
+/* A guest's kernel can miss that its port was opened: it is opened again. */
+static void unheard_connection(void)
+{
+	char id[STORE_ID_MAX];
+
+	fake.unheard = 1;
+	create(id, "clone");
+	CHECK_INT(fake.unheard, 0);
+	plain(id);
+	delete (id);
+}
+
 int main(void)
 {
 	char id[STORE_ID_MAX];
@@ -358,6 +370,7 @@ int main(void)
 	admission();
 	spoilt_snapshot();
 	deadline();
+	unheard_connection();
 	restart();
 	CHECK_INT(core_stats(core, &stats), 0);
 	json_decref(stats);

@@ -175,8 +175,7 @@ static void monitor_closed(int err, const char *message, void *arg)
 	qmp_free(vm->qmp);
 	vm->qmp = NULL;
 	if (vm->task != TASK_NONE)
-		vm_task_finish(vm, vm->stopping ? -ECANCELED : -EPIPE,
-			       vm->stopping ? "The sandbox ended meanwhile." : message);
+		vm_task_finish(vm, -EPIPE, message);
 	if (vm->state == VM_ENDED)
 		return;
 	if (err == -EPIPE)

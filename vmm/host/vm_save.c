@@ -43,6 +43,11 @@ void vm_save_close(struct vm *vm)
 
 void vm_task_finish(struct vm *vm, int err, const char *message)
 {
+	/* Whatever a machine that is being ended failed of. */
+	if (err && vm->stopping) {
+		err = -ECANCELED;
+		message = "The sandbox ended meanwhile.";
+	}
 	vm->task = TASK_NONE;
 	vm->pages_serial = 0;
 	vm_save_close(vm);
