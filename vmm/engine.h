@@ -34,6 +34,10 @@
  *     opens nor closes it: a stopped machine's memory still changes with its
  *     link, and would not fit its state. What was on its way when save() was
  *     called does no harm; a resumed machine may have lost it.
+ *   - a connection that is opened while the machine is being resumed, or right behind
+ *     one that was closed under output, may stay deaf: who has no answer closes it
+ *     and opens another. (QEMU throttles a port whose peer is away, and nothing but
+ *     a close takes that back.)
  *   - save() writes the device state into state_fd and, unless it is a
  *     template, every page that differs privately from the snapshot's memory
  *     file into pages_fd (vmm/pages.h; both are emptied first). The two and a

@@ -30,7 +30,17 @@ static void on_up(struct link *l, void *arg)
 	g->up_since = mono_ms();
 	hub_timer_stop(g->health);
 	hub_timer_stop(g->retry);
+	g->again_ms = 0;
 	g->ops.up(g, g->arg);
+}
+
+/* A guest that is slow is given longer each time. */
+static void await_session(struct guest *g)
+{
+	g->again_ms = g->again_ms ? g->again_ms * 2 : GUEST_AGAIN_MS;
+	if (g->again_ms > GUEST_AGAIN_MAX_MS)
+		g->again_ms = GUEST_AGAIN_MAX_MS;
+	hub_timer_set(g->retry, g->again_ms);
 }
 
 static void on_down(struct link *l, const char *why, void *arg)
@@ -45,7 +55,7 @@ static void on_down(struct link *l, const char *why, void *arg)
 		g->down_since = mono_ms();
 	hub_timer_set(g->health, GUEST_DOWN_MAX_MS);
 	if (g->uv)
-		hub_timer_set(g->retry, GUEST_AGAIN_MS);
+		await_session(g);
 	/* A session that held for a while was no attack, and on_lost() takes back
 	 * what the transport was the reason of. */
 	if (g->up_since && mono_ms() - g->up_since > GUEST_STEADY_MS)
@@ -85,8 +95,7 @@ static void on_retry(void *arg)
 {
 	struct guest *g = arg;
 
-	/* Connected, and no session: the guest's kernel may have missed that there is somebody, since a
-	 * monitor tells it once and drops that when the queue is full. */
+	/* Connected, and no session: a monitor can leave a connection deaf, see vmm/engine.h. */
 	if (g->uv) {
 		link_drop(g->link, "the sandbox does not answer on this connection");
 		guest_disconnect(g);
@@ -131,7 +140,7 @@ static void guest_connect(struct guest *g)
 
 	if (fd >= 0 && link_uv_open(hub_loop(g->hub), g->link, fd, LINK_UV_SOCKET, on_lost, g, &g->uv) == 0) {
 		link_hello(g->link);
-		hub_timer_set(g->retry, GUEST_AGAIN_MS);
+		await_session(g);
 		return;
 	}
 	if (mono_ms() - g->connect_since > GUEST_CONNECT_MAX_MS) {

@@ -19,8 +19,10 @@ enum {
 	 * machine itself lives: QEMU's socket is there from its start. */
 	GUEST_RETRY_MS = 20,
 	GUEST_CONNECT_MAX_MS = 10 * 1000,
-	/* From connecting to connecting anew while there is no session; HELLO is repeated many times in it. */
-	GUEST_AGAIN_MS = 4000,
+	/* From connecting to connecting anew while there is no session, doubled from time to time: HELLO takes
+	 * milliseconds, more on a host that is overloaded. */
+	GUEST_AGAIN_MS = 1000,
+	GUEST_AGAIN_MAX_MS = 16 * 1000,
 	/* Without a session: an agent that is alive answers HELLO even on a host
 	 * that is badly overloaded. */
 	GUEST_DOWN_MAX_MS = 120 * 1000,

@@ -14,7 +14,7 @@ struct guest {
 	struct link_uv *uv;
 	struct hub_timer *health, *retry;
 	int64_t connect_since, down_since, up_since; /* monotonic ms; down_since 0: up */
-	unsigned breaks;
+	unsigned breaks, again_ms;
 	bool held, paused, broken, freeing;
 };
 

@@ -123,10 +123,18 @@ class Driver:
 
 class Guest:
     def __init__(self, path):
+        self.path = path
+        self.open()
+
+    def open(self):
         self.s = socket.socket(socket.AF_UNIX)
         self.s.settimeout(WAIT_S)
-        self.s.connect(path)
+        self.s.connect(self.path)
         self.f = self.s.makefile("r")
+
+    def reopen(self):
+        self.close()
+        self.open()
 
     def say(self, line):
         self.s.sendall(line.encode() + b"\n")
