@@ -5,7 +5,12 @@
 
 static const char SPEC[] =
 	"{\"argv\": [\"/usr/bin/python3\", \"-m\", \"ipykernel_launcher\", \"-f\", \"{connection_file}\"],"
-	" \"display_name\": \"Python 3 (ipykernel)\", \"language\": \"python\", \"metadata\": {\"debugger\": true}}";
+	" \"display_name\": \"Python 3 (ipykernel)\", \"language\": \"python\", \"metadata\": {\"debugger\": "
+	"true}}";
+
+enum { AGAIN_MS = 5000 };
+
+static bool again_due;
 
 static void write_spec(const char *dir)
 {
@@ -48,8 +53,9 @@ static void talk(struct view *v)
 static void question(struct view *v)
 {
 	v->replied = v->idle = v->asked = false;
-	send_message(v, WIRE_SHELL, "execute_request",
-		     json_pack("{s:s, s:b, s:b}", "code", "print(input('who? '))", "silent", 0, "allow_stdin", 1));
+	send_message(
+		v, WIRE_SHELL, "execute_request",
+		json_pack("{s:s, s:b, s:b}", "code", "print(input('who? '))", "silent", 0, "allow_stdin", 1));
 	client_wait(&c, &v->asked);
 	send_message(v, WIRE_STDIN, "input_reply", json_pack("{s:s}", "value", "Ada"));
 	client_wait(&c, &v->replied);
@@ -57,15 +63,31 @@ static void question(struct view *v)
 	expect(v, v->text, "Ada\n");
 }
 
-/* By SIGINT: the kernelspec does not say otherwise. */
+static void on_again(uv_timer_t *timer)
+{
+	(void)timer;
+	again_due = true;
+}
+
+/* By SIGINT: the kernelspec does not say otherwise. One that comes between Python's last look and the system
+ * call leaves ipykernel asleep; a person presses it again. */
 static void interrupt(struct view *v)
 {
+	uv_timer_t timer;
+
+	uv_timer_init(&c.loop, &timer);
 	execute(v, "print('sleeping', flush=True); import time; time.sleep(60)");
 	while (v->streams == 0)
 		uv_run(&c.loop, UV_RUN_ONCE);
-	ask(&c, &a, "POST", "/kernels/i1/interrupt", "");
-	CHECK_INT(a.status, 204);
-	client_wait(&c, &v->replied);
+	do {
+		ask(&c, &a, "POST", "/kernels/i1/interrupt", "");
+		CHECK_INT(a.status, 204);
+		again_due = false;
+		uv_timer_start(&timer, on_again, AGAIN_MS, 0);
+		while (!v->replied && !again_due)
+			uv_run(&c.loop, UV_RUN_ONCE);
+	} while (!v->replied);
+	uv_close((uv_handle_t *)&timer, NULL);
 	client_wait(&c, &v->idle);
 	CHECK(strstr(v->reply, "KeyboardInterrupt"));
 }
@@ -87,8 +109,7 @@ static void restart(struct view *v)
 	execute_whole(v, "kept = 1");
 	ask(&c, &a, "POST", "/kernels/i1/restart", "");
 	CHECK_INT(a.status, 200);
-	while (strcmp(state(v, "state"), "alive") != 0 || state_number(v, "generation") != generation + 1)
-		uv_run(&c.loop, UV_RUN_ONCE);
+	wait_generation(v, generation + 1);
 	execute_whole(v, "print('kept' in globals())");
 	expect(v, v->text, "False\n");
 }

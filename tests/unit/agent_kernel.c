@@ -88,17 +88,14 @@ static void restart(struct view *v, const char *path)
 {
 	json_int_t generation = state_number(v, "generation");
 
-	v->state = false;
 	ask(&c, &a, "POST", path, "");
 	CHECK_INT(a.status, 200);
 	CHECK_INT(json_integer_value(json_object_get(a.json, "generation")), generation + 1);
-	while (strcmp(state(v, "state"), "alive") != 0 || state_number(v, "generation") != generation + 1)
-		uv_run(&c.loop, UV_RUN_ONCE);
+	wait_generation(v, generation + 1);
 	execute(v, "loop");
 	ask(&c, &a, "POST", path, "");
 	CHECK_INT(a.status, 200);
-	while (strcmp(state(v, "state"), "alive") != 0 || state_number(v, "generation") != generation + 2)
-		uv_run(&c.loop, UV_RUN_ONCE);
+	wait_generation(v, generation + 2);
 	execute_whole(v, "print restarted");
 	CHECK_STR(v->text, "restarted");
 }

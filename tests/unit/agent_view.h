@@ -18,8 +18,10 @@ struct view {
 	char large[512];  /* content of the last stream on stderr */
 	char parent[512]; /* header of the last stream's request */
 	bool in_order;
-	bool replied, idle, state, asked;
-	json_t *last_state;
+	bool replied, idle, asked;
+	json_t *states,
+		*last_state; /* those that nobody waited for yet, and the one that was waited for last */
+	bool state;          /* there are some */
 };
 
 static inline void on_stream(struct view *v, const char *content, size_t len)
@@ -46,8 +48,8 @@ static inline void on_each(struct tap *t, uint8_t type, uint64_t seq, const uint
 
 	(void)seq;
 	if (type == 'S') {
-		json_decref(v->last_state);
-		v->last_state = json_loadb((const char *)payload, len, 0, NULL);
+		CHECK_INT(json_array_append_new(v->states, json_loadb((const char *)payload, len, 0, NULL)),
+			  0);
 		v->state = true;
 	}
 	if (type != 'J')
@@ -73,7 +75,7 @@ static inline void on_each(struct tap *t, uint8_t type, uint64_t seq, const uint
 
 static inline void view_open(struct view *v, const char *path)
 {
-	*v = (struct view){ .in_order = true };
+	*v = (struct view){ .in_order = true, .states = json_array() };
 	tap_open(&v->tap, &c, path);
 	v->tap.each = on_each;
 	v->tap.arg = v;
@@ -82,6 +84,7 @@ static inline void view_open(struct view *v, const char *path)
 static inline void view_close(struct view *v)
 {
 	tap_close(&v->tap);
+	json_decref(v->states);
 	json_decref(v->last_state);
 }
 
@@ -110,7 +113,7 @@ static inline void send_message(struct view *v, enum wire_channel ch, const char
 
 static inline void execute(struct view *v, const char *code)
 {
-	v->replied = v->idle = v->state = v->asked = false;
+	v->replied = v->idle = v->asked = false;
 	v->streams = 0;
 	v->stream_bytes = 0;
 	v->in_order = true;
@@ -136,13 +139,24 @@ static inline json_int_t state_number(const struct view *v, const char *name)
 	return json_integer_value(json_object_get(v->last_state, name));
 }
 
+/* The next one that is so; two may have come at once. */
 static inline void wait_state(struct view *v, const char *which)
 {
-	/* It may have come while another answer was waited for. */
 	do {
 		client_wait(&c, &v->state);
-		v->state = false;
+		json_decref(v->last_state);
+		v->last_state = json_incref(json_array_get(v->states, 0));
+		json_array_remove(v->states, 0);
+		v->state = json_array_size(v->states) > 0;
 	} while (strcmp(state(v, "state"), which) != 0);
+}
+
+/* Its process number so-and-so is there. */
+static inline void wait_generation(struct view *v, json_int_t generation)
+{
+	do
+		wait_state(v, "alive");
+	while (state_number(v, "generation") != generation);
 }
 
 static inline void start(struct view *v, const char *id, const char *name)
