@@ -15,7 +15,7 @@ from IPython.core.history import HistoryManager
 
 # Seconds that cells gather before they are written together. A kernel that is
 # killed loses no more than that of its history.
-GATHER_S = 0.3
+GATHER_S = 1.0
 # What a history_request for a tail means without a number, as in the protocol's example.
 TAIL = 10
 

@@ -80,6 +80,7 @@ guest_install() {
 	files_install "$IMAGE_DIR/files" "$root"
 	files_install "$TEMPLATE_DIR/files" "$root"
 	python_install "$root"
+	distributions_list "$root"
 	run_long "guest programs, installing" "${IN_BUILD_CHROOT[@]}" --bind "$root:/guest" -- \
 		sh -c 'strip --strip-debug /guest/usr/lib/carrel/carrel-*
 			find /guest/usr/lib -name "*.py" | xargs -r python3 -m compileall -q -s /guest --invalidation-mode unchecked-hash'
@@ -89,6 +90,18 @@ guest_install() {
 files_install() {
 	[ -d "$1" ] || return 0
 	tar -C "$1" --owner=0 --group=0 --mode='u=rwX,go=rX' -cf - . | tar -C "$2" -xpf -
+}
+
+# distributions_list ROOT: what pip is told is installed, a file a name with the version in it:
+# to look there a shell needs no program.
+distributions_list() {
+	local dir=$1/usr/lib/carrel/distributions entry name
+	mkdir -p "$dir"
+	for entry in "$BASE"/root/usr/lib/python3/dist-packages/*-info; do
+		name=$(basename "${entry%.*-info}")
+		# NAME-VERSION[-pyX.Y]; names compare in lower case, with - for _ and .
+		printf '%s\n' "$(cut -d- -f2 <<<"$name")" >"$dir/$(cut -d- -f1 <<<"$name" | tr 'A-Z_.' 'a-z--')"
+	done
 }
 
 # The hook that names the missing network goes where every interpreter, also one of a
