@@ -162,6 +162,16 @@ class Result:
     def streams(self):
         return [m for m in self.outputs if m.type == "stream"]
 
+    def runs(self):
+        """[[stream, text]]: however a text was divided into messages."""
+        runs = []
+        for m in self.streams():
+            if runs and runs[-1][0] == m.content["name"]:
+                runs[-1][1] += m.content["text"]
+            else:
+                runs.append([m.content["name"], m.content["text"]])
+        return runs
+
     def data(self):
         return [m.content["data"] for m in self.outputs if "data" in m.content]
 

@@ -11,14 +11,15 @@ static struct answer a;
 /* What a kernel's channel brought that the tests look at. */
 struct view {
 	struct tap tap;
-	char text[1024]; /* of streams */
+	char text[1024]; /* of the last stream */
+	char said[1024]; /* of all streams since execute() */
 	size_t streams;
 	uint64_t stream_bytes;
 	char reply[512];  /* content of the last shell reply */
 	char large[512];  /* content of the last stream on stderr */
 	char parent[512]; /* header of the last stream's request */
 	bool in_order;
-	bool replied, idle, asked;
+	bool replied, idle, asked, news; /* news: a stream */
 	json_t *states,
 		*last_state; /* those that nobody waited for yet, and the one that was waited for last */
 	bool state;          /* there are some */
@@ -34,8 +35,10 @@ static inline void on_stream(struct view *v, const char *content, size_t len)
 	if (strlen(text) == 1024 && (size_t)atol(text) != v->streams)
 		v->in_order = false;
 	snprintf(v->text, sizeof(v->text), "%s", text);
+	snprintf(v->said + strlen(v->said), sizeof(v->said) - strlen(v->said), "%s", text);
 	v->stream_bytes += strlen(text);
 	v->streams++;
+	v->news = true;
 	json_decref(json);
 }
 
@@ -116,6 +119,7 @@ static inline void execute(struct view *v, const char *code)
 	v->replied = v->idle = v->asked = false;
 	v->streams = 0;
 	v->stream_bytes = 0;
+	v->said[0] = '\0';
 	v->in_order = true;
 	send_message(v, WIRE_SHELL, "execute_request", json_pack("{s:s, s:b}", "code", code, "silent", 0));
 }
@@ -137,6 +141,12 @@ static inline const char *state(const struct view *v, const char *name)
 static inline json_int_t state_number(const struct view *v, const char *name)
 {
 	return json_integer_value(json_object_get(v->last_state, name));
+}
+
+static inline void wait_stream(struct view *v)
+{
+	v->news = false;
+	client_wait(&c, &v->news);
 }
 
 /* The next one that is so; two may have come at once. */
