@@ -11,8 +11,9 @@
 #include <openssl/evp.h>
 #include <sys/stat.h>
 
-void display_reset(struct display *d)
+void display_reset(struct display *d, int count)
 {
+	d->count = count;
 	while (d->n > 0)
 		free(d->ids[--d->n]);
 }
@@ -147,21 +148,40 @@ static bool remember(struct display *d, const char *id)
 	return false;
 }
 
-static bool publish(struct display *d, struct core *c, const char *mime, const char *id, const char *data,
-		    size_t n)
+/* Without the newlines at its end, as in $(…). */
+static size_t trimmed(const char *data, size_t n)
+{
+	while (n > 0 && data[n - 1] == '\n')
+		n--;
+	return n;
+}
+
+static bool publish(struct display *d, struct core *c, const char *kind, const char *mime, const char *id,
+		    const char *data, size_t n)
 {
 	bool binary = !strncmp(mime, "image/", 6) && strcmp(mime, "image/svg+xml");
-	json_t *value = binary ? base64_value(data, n) : text_value(data, n);
-	char plain[80];
+	bool plain = !strcmp(mime, "text/plain"), result = !strcmp(kind, "result");
+	json_t *value = binary ? base64_value(data, n) : text_value(data, plain ? trimmed(data, n) : n);
+	const char *type = "display_data";
+	char size[80];
 	json_t *content;
 
-	snprintf(plain, sizeof(plain), "<%s, %zu bytes>", mime, n);
-	content = json_pack("{s:{s:o, s:s}, s:{}, s:o}", "data", mime, value, "text/plain", plain,
-			    "transient", "metadata", metadata(mime, data, n));
-	if (content && id[0])
+	snprintf(size, sizeof(size), "<%s, %zu bytes>", mime, n);
+	content = json_pack("{s:{s:s}, s:{}, s:o}", "data", "text/plain", size, "transient", "metadata",
+			    metadata(mime, data, n));
+	json_object_set_new(json_object_get(content, "data"), mime, value);
+	if (result) {
+		type = "execute_result";
+		json_object_set_new(content, "execution_count", json_integer(d->count));
+	} else if (id[0]) {
 		json_object_set_new(json_object_get(content, "transient"), "display_id", json_string(id));
-	return core_publish(c, remember(d, id) ? "update_display_data" : "display_data", content, NULL, NULL,
-			    0) == 0;
+		type = remember(d, id) ? "update_display_data" : type;
+	}
+	if (!value) {
+		json_decref(content);
+		return false;
+	}
+	return core_publish(c, type, content, NULL, NULL, 0) == 0;
 }
 
 static const char *mime_of(const char *kind, const char *data, size_t n)
@@ -170,6 +190,8 @@ static const char *mime_of(const char *kind, const char *data, size_t n)
 		return "text/html";
 	if (!strcmp(kind, "js"))
 		return "application/javascript";
+	if (!strcmp(kind, "result") && !image_type(data, n))
+		return "text/plain";
 	return image_type(data, n);
 }
 
@@ -193,7 +215,7 @@ bool display_file(struct display *d, struct core *c, const struct request *r, co
 		ok = refuse(c, r, "this is no picture in PNG, JPEG, GIF, WebP, BMP or SVG");
 	else if (strlen(id) > DISPLAY_ID_MAX)
 		ok = refuse(c, r, "a display id has at most %d bytes", DISPLAY_ID_MAX);
-	else if (!publish(d, c, mime, id, data, n))
+	else if (!publish(d, c, kind, mime, id, data, n))
 		ok = refuse(c, r, "no memory was left for it");
 	else
 		ok = true;

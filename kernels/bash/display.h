@@ -1,4 +1,4 @@
-/* Files that the user's code asks to be shown: display, displayHTML, displayJS. */
+/* Files that the user's code asks to be shown: display, displayHTML, displayJS, displayResult. */
 #ifndef CARREL_BASH_DISPLAY_H
 #define CARREL_BASH_DISPLAY_H
 
@@ -17,15 +17,16 @@ enum {
 	DISPLAY_ID_MAX = 256,
 };
 
-/* The display ids this cell has shown; the same one again updates it. */
 struct display {
+	int count; /* the cell's, for its result */
+	/* The display ids this cell has shown; the same one again updates it. */
 	char *ids[DISPLAY_IDS_MAX];
 	size_t n;
 };
 
 /* A new cell begins. */
-void display_reset(struct display *d);
-/* Publish the file. kind: image, html or js; id may be "". False: a sentence
+void display_reset(struct display *d, int count);
+/* Publish the file. kind: image, html, js or result; id may be "". False: a sentence
  * about why not is on the cell's standard error. */
 bool display_file(struct display *d, struct core *c, const struct request *r, const char *kind,
 		  const char *id, const char *path);

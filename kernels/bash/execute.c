@@ -311,7 +311,7 @@ json_t *bash_execute(void *lang, struct core *c, const struct request *r)
 	}
 	if (!silent)
 		publish_input(c, r, count);
-	display_reset(&b->display);
+	display_reset(&b->display, count);
 	page = silent ? NULL : page_of(b, text);
 	if (!page)
 		run(&x, text, json_string_length(code), &o);

@@ -60,7 +60,7 @@ static void serve(const struct connection *conn, int saved)
 	core_finish(&core);
 	bash_shell_close(&bash.shell);
 	history_free(&bash.history);
-	display_reset(&bash.display);
+	display_reset(&bash.display, 0);
 	json_decref(bash.given);
 }
 

@@ -114,6 +114,8 @@ __carrel_show() {
 display() { __carrel_show image "$@"; }
 displayHTML() { __carrel_show html "$@"; }
 displayJS() { __carrel_show js "$@"; }
+# What the cell is worth, as the last expression of a cell is in other languages: a picture or text.
+displayResult() { __carrel_show result "$@"; }
 
 # Clears what the cell has put out so far.
 clear() {

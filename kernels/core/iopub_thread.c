@@ -96,7 +96,7 @@ static void greet(struct iopub *io)
 
 		n = zmq_msg_size(&msg) - 1;
 		/* A topic that is no text, or longer than any we send, matches nothing. */
-		if (data[0] != 1 || n >= sizeof(topic) || memchr(data + 1, 0, n))
+		if (!sock_subscribe(io->sock, data, n + 1) || n >= sizeof(topic) || memchr(data + 1, 0, n))
 			continue;
 		snprintf(topic, sizeof(topic), "%.*s", (int)n, data + 1);
 		content.len = 0;

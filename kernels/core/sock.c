@@ -1,7 +1,6 @@
 #include "core/sock.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
 static int set_int(void *sock, int option, int value)
 {
@@ -27,7 +26,8 @@ void *sock_bind(void *zctx, int type, const char *address)
 	if (type == ZMQ_XPUB) {
 		set_int(sock, ZMQ_SNDHWM, SOCK_XPUB_HWM);
 		set_int(sock, ZMQ_XPUB_NODROP, 1);
-		set_int(sock, ZMQ_XPUB_VERBOSE, 1);
+		/* Else a message may leave between a subscription and its greeting. */
+		set_int(sock, ZMQ_XPUB_MANUAL, 1);
 	}
 	if (zmq_bind(sock, address) == 0)
 		return sock;
@@ -35,6 +35,21 @@ void *sock_bind(void *zctx, int type, const char *address)
 	zmq_close(sock);
 	errno = err;
 	return NULL;
+}
+
+void sock_tell_unknown(void *sock)
+{
+	set_int(sock, ZMQ_ROUTER_MANDATORY, 1);
+}
+
+bool sock_subscribe(void *sock, const void *frame, size_t len)
+{
+	const unsigned char *bytes = frame;
+
+	if (len < 1 || bytes[0] > 1)
+		return false;
+	zmq_setsockopt(sock, bytes[0] ? ZMQ_SUBSCRIBE : ZMQ_UNSUBSCRIBE, bytes + 1, len - 1);
+	return bytes[0];
 }
 
 static int recv_part(void *sock, struct frames *f)

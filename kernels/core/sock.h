@@ -2,6 +2,7 @@
 #ifndef CARREL_SOCK_H
 #define CARREL_SOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <zmq.h>
 #include "core/wire.h"
@@ -26,6 +27,11 @@ struct frames {
 
 /* A socket of the type, bound. NULL with errno set. */
 void *sock_bind(void *zctx, int type, const char *address);
+/* A ROUTER tells of an unknown receiver, -EHOSTUNREACH, instead of dropping what is for it. */
+void sock_tell_unknown(void *sock);
+/* What an XPUB received: a subscription, which is in force from here on, or the end of one. A subscriber
+ * gets nothing before, so that its greeting can be the first. True: a subscription. */
+bool sock_subscribe(void *sock, const void *frame, size_t len);
 /* One message without waiting. -EAGAIN: none; -E2BIG: it had more frames than a
  * message has, and was dropped whole; -errno of zmq otherwise. frames_free() it. */
 int sock_recv(void *sock, struct frames *ret);

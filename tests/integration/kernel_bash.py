@@ -40,7 +40,7 @@ def kernel(binary, folder):
                                start_new_session=True)
     client = None
     try:
-        # Bound last: a client that connects before tries again too late for what the first cell asks.
+        # Bound last.
         while not os.path.exists(home + "/k-4"):
             assert process.poll() is None
             time.sleep(0.001)
@@ -410,6 +410,13 @@ def test_input(k):
     time.sleep(0.2)
     assert ask(k, "read x; echo $x", "fresh")[0].text() == "fresh\n"
     # The shell ends meanwhile.
+    k.renew(b"late")
+    msg_id = k.start("read -p 'late? ' x; echo $x", allow_stdin=True)
+    time.sleep(0.5)
+    k.open_stdin()
+    assert k.receive(k.stdin).content["prompt"] == "late? "
+    k.send(k.stdin, "input_reply", {"value": "here"})
+    assert k.finish(msg_id).text() == "here\n"
     msg_id = k.start("(sleep 0.3; kill -9 $$) & read x; echo no", allow_stdin=True)
     k.receive(k.stdin)
     assert k.finish(msg_id).ename == "ShellDied"
@@ -430,6 +437,9 @@ def test_display(k):
     assert "image/png" in k.run("cat dot.png | display").data()[0]
     assert k.run("echo '<b>x</b>' | displayHTML").data()[0]["text/html"] == "<b>x</b>\n"
     assert k.run("echo 'alert(1)' | displayJS").data()[0]["application/javascript"] == "alert(1)\n"
+    r = k.run("seq 3 | displayResult; echo after; display dot.png")
+    assert r.types == ["execute_result", "stream", "display_data"], r.types
+    assert r.outputs[1].content["data"] == {"text/plain": "1\n2\n3"} and r.outputs[1].content["execution_count"] == 5
     assert "image/svg+xml" in k.run("echo '<svg></svg>' | display").data()[0]
     r = k.run("id=id_$RANDOM; for i in 1 2 3; do echo $i | displayHTML $id; done")
     assert r.types == ["display_data", "update_display_data", "update_display_data"]

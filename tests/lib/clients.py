@@ -85,19 +85,43 @@ def native_kernel():
     return os.path.join(TOP, "build", "carrel-python")
 
 
+def native_argv(name):
+    """How the kernel of that name is started on this machine; any but carrel-bash is Python's."""
+    if name != "carrel-bash":
+        return [native_kernel(), "-f", "{connection_file}"]
+    subprocess.run(["make", "-s", "build/carrel-bash"], cwd=TOP, check=True, stdout=subprocess.DEVNULL)
+    with open(os.path.join(TOP, "kernels", "bash", "kernel.json"), encoding="utf-8") as f:
+        argv = json.load(f)["argv"]
+    return [os.path.join(TOP, "build", "carrel-bash"), *argv[1:]]
+
+
+def clean_environment(folder, jupyter_path):
+    """Variables under which Jupyter's clients see the kernelspecs of one path, and nothing of this machine."""
+    # Not what pyenv or an environment of the caller puts in front.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "PYTHON", "IPYTHON", "VIRTUAL_ENV"))}
+    return dict(env, HOME=folder, JUPYTER_PATH=jupyter_path, PATH="/usr/bin:" + env["PATH"],
+                JUPYTER_RUNTIME_DIR=os.path.join(folder, "run"), JUPYTER_PLATFORM_DIRS="1",
+                PYTHONDONTWRITEBYTECODE="1")
+
+
 def environment(folder, names=("carrel-python",)):
-    """Variables under which Jupyter's clients find our kernel by these names, and nothing of this machine."""
+    """For kernels that run on this machine, by these names."""
     for name in names:
         place = os.path.join(folder, "data", "kernels", name)
         os.makedirs(place)
+        language = "bash" if name == "carrel-bash" else "python"
         with open(os.path.join(place, "kernel.json"), "w", encoding="utf-8") as f:
-            json.dump({"argv": [native_kernel(), "-f", "{connection_file}"], "display_name": name, "language": "python",
+            json.dump({"argv": native_argv(name), "display_name": name, "language": language,
                        "interrupt_mode": "message"}, f)
-    # Not what pyenv or an environment of the caller puts in front.
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "PYTHON", "IPYTHON", "VIRTUAL_ENV"))}
-    return dict(env, HOME=folder, JUPYTER_PATH=os.path.join(folder, "data"), PATH="/usr/bin:" + env["PATH"],
-                JUPYTER_RUNTIME_DIR=os.path.join(folder, "run"), JUPYTER_PLATFORM_DIRS="1",
-                PYTHONDONTWRITEBYTECODE="1")
+    return clean_environment(folder, os.path.join(folder, "data"))
+
+
+def remote_environment(folder, appliance):
+    """For carrel-python and carrel-bash as `carrel kernelspec install` makes them, in sandboxes of an appliance."""
+    subprocess.run([os.path.join(TOP, "build", "carrel"), "kernelspec", "install", "--prefix", folder], check=True,
+                   stdout=subprocess.DEVNULL)
+    return dict(clean_environment(folder, os.path.join(folder, "share", "jupyter")), CARREL_TOKEN=appliance.token,
+                CARREL_URL=f"http://127.0.0.1:{appliance.port}")
 
 
 def in_image(folder):
