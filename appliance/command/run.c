@@ -106,6 +106,14 @@ static int take_option(struct run *r, int opt, char *value, char **argv)
 	}
 }
 
+/* What a file's name says of its language; NULL: nothing, the sandbox's template decides. */
+static const char *language_of(const char *file)
+{
+	const char *suffix = strrchr(base_name(file), '.');
+
+	return suffix && (strcmp(suffix, ".sh") == 0 || strcmp(suffix, ".bash") == 0) ? "bash" : NULL;
+}
+
 static int take_options(struct run *r, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -126,6 +134,8 @@ static int take_options(struct run *r, int argc, char **argv)
 	if (argc - optind > 1 || (argc - optind == 1 && r->code_arg))
 		return misused(r->command, "\"%s\" is one word too many", argv[argc - 1]);
 	r->file = argc > optind ? argv[optind] : NULL;
+	if (r->file && !r->language)
+		r->language = language_of(r->file);
 	if (!r->file && !r->code_arg)
 		return misused(r->command, "what code? FILE, - for stdin, or -c CODE");
 	if (r->sandbox && (r->engine || r->template_name || r->snapshot))
@@ -395,7 +405,9 @@ const struct verb verb_run = {
 		"wanted\n"
 		"  --images DIR        save pictures that the code shows as DIR/carrel-1.png and so on\n"
 		"  --engine E          auto, tcg or kvm            --template T   python, …\n"
-		"  --language L        the kernel's language       --env N=V      in the code's environment\n"
+		"  --language L        the kernel's language; bash for FILE.sh and FILE.bash, else the "
+		"template's\n"
+		"  --env N=V           in the code's environment\n"
 		"  --timeout S         stop the code after S seconds (else after an hour)\n"
 		"  --keep              leave the sandbox running   --sandbox ID   use one that is there\n"
 		"  --snapshot ID       start from a snapshot (carrel snapshot ls)\n"

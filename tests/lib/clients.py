@@ -1,6 +1,7 @@
 """Public Jupyter clients in a virtual environment of the tests, and kernelspecs for them.
 
-The environment is made once under build/ from tests/clients/python-requirements.txt.
+Environments are made once under build/ from tests/clients/NAME-requirements.txt: python, and
+notebook with more.
 """
 import fcntl
 import hashlib
@@ -33,10 +34,13 @@ def pip(python, *words):
         sys.exit(got.stdout)
 
 
-def newest():
-    """The interpreter of the environment, made when it is not there yet."""
-    with open(REQUIREMENTS, "rb") as f:
-        key = hashlib.sha256(f.read()).hexdigest()[:16]
+def newest(name="python"):
+    """The interpreter of an environment, made when it is not there yet."""
+    wanted, key = os.path.join(os.path.dirname(REQUIREMENTS), name + "-requirements.txt"), b""
+    for path in {REQUIREMENTS: None, wanted: None}:
+        with open(path, "rb") as f:
+            key += f.read()
+    key = hashlib.sha256(key).hexdigest()[:16]
     folder = os.path.join(TOP, "build", "clients")
     os.makedirs(folder, exist_ok=True)
     home = os.path.join(folder, "venv-" + key)
@@ -48,7 +52,7 @@ def newest():
         shutil.rmtree(home, ignore_errors=True)
         if subprocess.run([DEBIAN, "-m", "venv", home], capture_output=True, check=False).returncode:
             skip("Python's venv is missing (apt-get install python3-venv)")
-        pip(python, "install", "-q", "--disable-pip-version-check", "-r", REQUIREMENTS)
+        pip(python, "install", "-q", "--disable-pip-version-check", "-r", wanted)
         with open(home + ".made", "w", encoding="ascii"):
             return python
 
