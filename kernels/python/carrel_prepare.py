@@ -36,7 +36,9 @@ def prepare(kernel):
     # machine gain nothing from a pool of them.
     had = os.environ.get("OPENBLAS_NUM_THREADS")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    found = [name for name in LIBRARIES if _import(name)]
+    # As in a cell: pandas looks for get_ipython() when it is imported, and shows wide tables by that.
+    with kernel.shell.builtin_trap:
+        found = [name for name in LIBRARIES if _import(name)]
     if had is None:
         del os.environ["OPENBLAS_NUM_THREADS"]
     with _silence():

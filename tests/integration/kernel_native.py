@@ -395,6 +395,8 @@ def parent_starts_empty(p):
               " len([c for c in linecache.cache if 'ipython-input' in c]))")
     assert r.text() == "['shown'] {} 2\n", r.text()
     assert k.run("plt = sys.modules['matplotlib.pyplot']; plt.get_fignums()").data() == [{"text/plain": "[]"}]
+    # What was imported ahead saw a notebook, not a terminal.
+    assert k.run("import pandas; pandas.get_option('display.max_columns')").data() == [{"text/plain": "20"}]
 
 
 def parent_kernels_share_no_randomness(p):

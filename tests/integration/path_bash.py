@@ -90,9 +90,14 @@ def command(a):
     with open(script, "w", encoding="ascii") as f:
         f.write("set -euo pipefail\necho from a script\nexit 7\n")
     env = dict(os.environ, CARREL_URL=f"http://127.0.0.1:{a.port}", CARREL_TOKEN=a.token)
-    p = subprocess.run([os.path.join(TOP, "build", "carrel"), "run", "--language", "bash", script], env=env,
+    for language in [], ["--language", "bash"]:
+        p = subprocess.run([os.path.join(TOP, "build", "carrel"), "run", *language, script], env=env,
+                           capture_output=True, text=True, timeout=120)
+        assert p.returncode == 7 and p.stdout == "from a script\n", p
+    # What is said counts more than the name.
+    p = subprocess.run([os.path.join(TOP, "build", "carrel"), "run", "--language", "python", script], env=env,
                        capture_output=True, text=True, timeout=120)
-    assert p.returncode == 7 and p.stdout == "from a script\n", p
+    assert p.returncode == 1 and "SyntaxError" in p.stderr, p
 
 
 def main():

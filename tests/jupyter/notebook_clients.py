@@ -55,10 +55,10 @@ print('done')""",
     "print('to the user', flush=True)\nprint('to the log', file=sys.stderr)",
     "display(Markdown('*so*'), HTML('<b>so</b>'), Latex('$x^2$'), JSON({'a': [1, 2]}))\nnp.arange(6).reshape(2, 3)",
     "!wc -l month.csv",
-    "def mean(v):\n    '''The mean.'''\n    return sum(v) / len(v)\n\n[mean(w.wind).round(3), None, 'text']",
+    "def mean(v):\n    '''The mean.'''\n    return sum(v) / len(v)\n\n[round(mean(w.wind), 3), None, 'text']",
     "await __import__('asyncio').sleep(0, 'awaited')",
     "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    print('caught', repr(e))",
-    "_ + '!', Out[3].shape",
+    "_ + '!', len(Out), len(In)",
 )
 # Program: its command line, but for the kernel's name.
 PROGRAMS = {
