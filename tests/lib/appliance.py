@@ -53,7 +53,7 @@ class Appliance:
         self.port = free_port()
         # Without machines that wait for sandboxes, unless a test is about them.
         self.settings = {"POOL": 0, **settings}
-        self.process = None
+        self.process = self.log = None
 
     # --- life ---
 
@@ -87,7 +87,8 @@ class Appliance:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(60)
-        self.log.close()
+        if self.log:
+            self.log.close()
 
     def left_behind(self):
         """Processes, mounts and cgroups that still speak of this appliance."""
@@ -108,7 +109,12 @@ class Appliance:
     created = frozenset()
 
     def __enter__(self):
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            # Also one that did not get ready in time; nobody else would end it.
+            self.stop()
+            raise
 
     def __exit__(self, kind, *_):
         self.stop()
