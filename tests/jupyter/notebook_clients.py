@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""papermill, nbclient and nbconvert run a notebook with real data and plots to its end, and find what ipykernel gives.
+r"""papermill, nbclient and nbconvert run a notebook with real data and plots to its end, and find what ipykernel gives.
 
 Each program runs the same notebook twice: with ipykernel on this machine, which
 has pandas, numpy and matplotlib in the image's versions, and with carrel-python
 in a sandbox. Kinds of outputs, their order, their text and tables and the files
 made are the same. Of pictures, the size in pixels: what draws the letters
 (FreeType) is Debian's there and matplotlib's own here, so their bytes differ.
+The lines of a `!command` end in \n with ours and in \r\n, as on a terminal, with ipykernel.
 How the text of a stream is cut into messages is a matter of time, so neighbours
 are taken together.
 """
@@ -92,7 +93,8 @@ def normal(output):
         elif isinstance(value, list):
             output["data"] = {**output["data"], key: "".join(value)}
     if "text" in output:
-        output["text"] = "".join(output["text"])
+        # ipykernel runs `!command` on a terminal, which ends lines so; ours has pipes, as a shell's.
+        output["text"] = "".join(output["text"]).replace("\r\n", "\n")
     return output
 
 
