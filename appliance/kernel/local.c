@@ -10,7 +10,6 @@
 #include "core/connection.h"
 #include "core/message.h"
 #include "core/sock.h"
-#include "held.h"
 
 _Static_assert((int)LOCAL_SHELL == (int)CHANNEL_SHELL && (int)LOCAL_CONTROL == (int)CHANNEL_CONTROL &&
 		       (int)LOCAL_STDIN == (int)CHANNEL_STDIN && (int)LOCAL_IOPUB == (int)CHANNEL_IOPUB &&
@@ -22,8 +21,6 @@ enum {
 	LOCAL_BURST = 64,
 	/* While a subscriber takes no more: ZeroMQ has no edge for that on an XPUB that is not read. */
 	LOCAL_RETRY_MS = 10,
-	/* A client that connects wakes the stdin socket, unless a use of it has just eaten that. */
-	LOCAL_HELD_MS = 100,
 };
 
 struct local {
@@ -34,8 +31,6 @@ struct local {
 	uv_prepare_t prepare;
 	uv_idle_t again; /* a burst left something: no sleep before the next */
 	uv_timer_t retry;
-	struct held held; /* for clients whose stdin socket is not connected yet */
-	uv_timer_t held_timer;
 	struct wire_signer signer;
 	struct session session;
 	const struct local_ops *ops;
@@ -111,25 +106,6 @@ static void on_retry(uv_timer_t *t)
 	l->ops->writable(l->arg);
 }
 
-static void on_held_timer(uv_timer_t *t)
-{
-	struct local *l = t->data;
-
-	held_send(&l->held, l->sock[LOCAL_STDIN], uv_now(l->loop));
-	if (l->held.count == 0)
-		uv_timer_stop(t);
-}
-
-/* A question whose client is not there yet. */
-static int hold(struct local *l, const struct wire_packed *message, struct slice parent)
-{
-	int err = held_add(&l->held, message, parent, uv_now(l->loop));
-
-	if (!err)
-		uv_timer_start(&l->held_timer, on_held_timer, LOCAL_HELD_MS, LOCAL_HELD_MS);
-	return err;
-}
-
 int local_send(struct local *l, enum local_channel channel, const struct local_idents *idents,
 	       const struct v1_part *part, size_t parts)
 {
@@ -147,12 +123,8 @@ int local_send(struct local *l, enum local_channel channel, const struct local_i
 		buffers[i - WIRE_PARTS] = (struct slice){ part[i].bytes, part[i].len };
 	err = wire_pack(&l->signer, idents ? idents->slice : &everybody, idents ? idents->n : 1, json,
 			buffers, parts - WIRE_PARTS, &packed);
-	if (channel == LOCAL_SHELL)
-		held_drop(&l->held, json[WIRE_PARENT]);
 	if (!err)
 		err = send_frames(l->sock[channel], packed.frame, packed.n);
-	if (err == -EHOSTUNREACH && channel == LOCAL_STDIN)
-		err = hold(l, &packed, json[WIRE_PARENT]);
 	if (err == -EAGAIN)
 		uv_timer_start(&l->retry, on_retry, LOCAL_RETRY_MS, 0);
 	return err;
@@ -268,7 +240,6 @@ static void on_prepare(uv_prepare_t *prepare)
 		more |= drain(l, (enum local_channel)i);
 	if (l->closing)
 		return;
-	held_send(&l->held, l->sock[LOCAL_STDIN], uv_now(l->loop));
 	if (more)
 		uv_idle_start(&l->again, on_again);
 	else
@@ -306,7 +277,6 @@ static int sockets_open(struct local *l, const struct connection *c, char *why, 
 		uv_poll_init(l->loop, &l->poll[i], fd);
 		uv_poll_start(&l->poll[i], UV_READABLE, on_poll);
 	}
-	sock_tell_unknown(l->sock[LOCAL_STDIN]);
 	return 0;
 }
 
@@ -331,8 +301,7 @@ int local_open(uv_loop_t *loop, const char *connection_file, const struct local_
 	uv_prepare_init(loop, &l->prepare);
 	uv_idle_init(loop, &l->again);
 	uv_timer_init(loop, &l->retry);
-	uv_timer_init(loop, &l->held_timer);
-	l->prepare.data = l->retry.data = l->held_timer.data = l;
+	l->prepare.data = l->retry.data = l;
 	uv_prepare_start(&l->prepare, on_prepare);
 	l->zmq = zmq_ctx_new();
 	err = sockets_open(l, &c, why, why_size);
@@ -365,8 +334,6 @@ void local_close(struct local *l)
 	/* What was said last is delivered, a second at most (SOCK_LINGER_MS). */
 	zmq_ctx_term(l->zmq);
 	wire_signer_free(&l->signer);
-	held_free(&l->held);
-	uv_close((uv_handle_t *)&l->held_timer, NULL);
 	uv_close((uv_handle_t *)&l->prepare, NULL);
 	uv_close((uv_handle_t *)&l->again, NULL);
 	uv_close((uv_handle_t *)&l->retry, on_closed);

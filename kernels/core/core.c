@@ -126,7 +126,6 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 		return err;
 	c->shell = s.shell;
 	c->stdin_sock = s.stdin_sock;
-	sock_tell_unknown(c->stdin_sock);
 	err = capture_open(&c->capture, &c->iopub);
 	if (err)
 		return FAIL("cannot make the pipes of standard output: %s", strerror(-err));
@@ -158,7 +157,6 @@ void core_finish(struct core *c)
 	if (!c->iopub.started)
 		zmq_ctx_term(c->zctx);
 	wire_signer_free(&c->signer);
-	free(c->question);
 }
 
 /* ---- interrupts ---- */

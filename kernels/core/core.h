@@ -61,8 +61,6 @@ struct core {
 	bool shell_handed;
 	/* One question at a time: the stdin channel cannot tell answers apart. */
 	pthread_mutex_t input_lock;
-	/* An input_request that is not sent: the client's stdin socket is not connected yet. NULL: none. */
-	char *question, question_header[MESSAGE_HEADER_MAX];
 	atomic_int execution_count;
 	atomic_bool stop;
 	/* The user's code is running and may be interrupted. Guarded by lock, so

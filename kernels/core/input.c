@@ -16,39 +16,24 @@ static void drop_stale(struct core *c)
 		frames_free(&frames);
 }
 
-/* -EHOSTUNREACH: it is kept, the client's stdin socket is not there yet. 0 without a question, too. */
-static int send_question(struct core *c)
-{
-	const struct request *r = shell_self(c)->current;
-	int err;
-
-	if (!c->question)
-		return 0;
-	err = reply_send_to(c->stdin_sock, &c->signer, r->view.idents, r->view.n_idents, c->question_header,
-			    r->parent, "{}", (struct slice){ c->question, strlen(c->question) });
-	if (err == -EHOSTUNREACH)
-		return err;
-	free(c->question);
-	c->question = NULL;
-	return err;
-}
-
 int core_input_ask(struct core *c, const char *prompt, size_t len, bool password)
 {
 	json_t *content = json_pack("{s:s%, s:b}", "prompt", prompt, len, "password", (int)password);
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
+	const struct request *r = shell_self(c)->current;
+	char header[MESSAGE_HEADER_MAX];
 	int err;
 
 	json_decref(content);
 	if (!text)
 		return -ENOMEM;
-	session_header(&c->session, "input_request", c->question_header);
+	session_header(&c->session, "input_request", header);
 	drop_stale(c);
 	capture_drain(&c->capture);
-	free(c->question);
-	c->question = text;
-	err = send_question(c);
-	return err == -EHOSTUNREACH ? 0 : err;
+	err = reply_send_to(c->stdin_sock, &c->signer, r->view.idents, r->view.n_idents, header, r->parent, "{}",
+			    (struct slice){ text, strlen(text) });
+	free(text);
+	return err;
 }
 
 static int take_answer(struct core *c, json_t **ret_value)
@@ -82,7 +67,6 @@ int core_input_wait(struct core *c, json_t **ret_value)
 		{ .socket = c->stdin_sock, .events = ZMQ_POLLIN },
 		{ .fd = c->interrupt_fd, .events = ZMQ_POLLIN },
 	};
-	size_t size = sizeof(int);
 	uint64_t count;
 	int err;
 
@@ -90,12 +74,6 @@ int core_input_wait(struct core *c, json_t **ret_value)
 		err = take_answer(c, ret_value);
 		if (err != -EAGAIN)
 			return err;
-		err = send_question(c);
-		if (err && err != -EHOSTUNREACH)
-			return err;
-		/* A client that connects is no message, but wakes the socket's descriptor. */
-		items[0].socket = err ? NULL : c->stdin_sock;
-		zmq_getsockopt(c->stdin_sock, ZMQ_FD, &items[0].fd, &size);
 		if (zmq_poll(items, 2, -1) < 0)
 			return errno == EINTR ? -EINTR : -EIO;
 		if (items[1].revents) {

@@ -37,11 +37,6 @@ void *sock_bind(void *zctx, int type, const char *address)
 	return NULL;
 }
 
-void sock_tell_unknown(void *sock)
-{
-	set_int(sock, ZMQ_ROUTER_MANDATORY, 1);
-}
-
 bool sock_subscribe(void *sock, const void *frame, size_t len)
 {
 	const unsigned char *bytes = frame;

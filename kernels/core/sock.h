@@ -27,8 +27,6 @@ struct frames {
 
 /* A socket of the type, bound. NULL with errno set. */
 void *sock_bind(void *zctx, int type, const char *address);
-/* A ROUTER tells of an unknown receiver, -EHOSTUNREACH, instead of dropping what is for it. */
-void sock_tell_unknown(void *sock);
 /* What an XPUB received: a subscription, which is in force from here on, or the end of one. A subscriber
  * gets nothing before, so that its greeting can be the first. True: a subscription. */
 bool sock_subscribe(void *sock, const void *frame, size_t len);

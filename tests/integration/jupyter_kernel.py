@@ -115,27 +115,6 @@ def session(a, folder):
     assert not left, left
 
 
-def asked_early(a, folder):
-    """A client whose stdin socket connects after the cell has asked is asked all the same."""
-    n = Notebook(folder)
-    late = n.km.client()
-    late.session.session = "late"
-    late.start_channels(stdin=False, hb=False)
-    late.execute("print('asks', flush=True); print(input('late? '))")
-    while (m := n.kc.get_iopub_msg(timeout=REPLY_S))["msg_type"] != "stream":
-        pass
-    time.sleep(0.5)
-    late.stdin_channel.start()
-    assert late.get_stdin_msg(timeout=REPLY_S)["content"]["prompt"] == "late? "
-    late.input("here")
-    while (m := n.kc.get_iopub_msg(timeout=REPLY_S))["msg_type"] != "stream":
-        pass
-    assert m["content"]["text"] == "here\n", m
-    assert late.get_shell_msg(timeout=REPLY_S)["content"]["status"] == "ok"
-    late.stop_channels()
-    n.end()
-
-
 def goes_away(a, folder):
     """A client that ends without a word leaves a paused sandbox, not a dead one."""
     n = Notebook(folder)
@@ -260,7 +239,7 @@ def main():
         os.environ["JUPYTER_RUNTIME_DIR"] = tempfile.mkdtemp(dir=prefix)
         with Appliance() as a:
             os.environ.update(CARREL_URL=f"http://127.0.0.1:{a.port}", CARREL_TOKEN=a.token)
-            for step in (session, asked_early, notebook, goes_away, cuts, carreld_restarts, wrong):
+            for step in (session, notebook, goes_away, cuts, carreld_restarts, wrong):
                 began = time.monotonic()
                 said = step(a, tempfile.mkdtemp(dir=prefix))
                 print(f"{step.__name__}: {time.monotonic() - began:.1f} s{' ' + said if said else ''}", flush=True)

@@ -40,7 +40,7 @@ def kernel(binary, folder):
                                start_new_session=True)
     client = None
     try:
-        # Bound last.
+        # Bound last: a client that connects before tries again too late for what the first cell asks.
         while not os.path.exists(home + "/k-4"):
             assert process.poll() is None
             time.sleep(0.001)
@@ -410,13 +410,6 @@ def test_input(k):
     time.sleep(0.2)
     assert ask(k, "read x; echo $x", "fresh")[0].text() == "fresh\n"
     # The shell ends meanwhile.
-    k.renew(b"late")
-    msg_id = k.start("read -p 'late? ' x; echo $x", allow_stdin=True)
-    time.sleep(0.5)
-    k.open_stdin()
-    assert k.receive(k.stdin).content["prompt"] == "late? "
-    k.send(k.stdin, "input_reply", {"value": "here"})
-    assert k.finish(msg_id).text() == "here\n"
     msg_id = k.start("(sleep 0.3; kill -9 $$) & read x; echo no", allow_stdin=True)
     k.receive(k.stdin)
     assert k.finish(msg_id).ename == "ShellDied"

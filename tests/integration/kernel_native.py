@@ -297,33 +297,6 @@ def test_input(k):
     assert k.finish(msg_id).data() == [{"text/plain": "'fresh'"}]
 
 
-def test_question_before_stdin_is_connected(k):
-    k.renew(b"late")
-    msg_id = k.start("print('asks', flush=True); input('late? ')", allow_stdin=True)
-    while k.receive(k.iopub).type != "stream":
-        pass
-    time.sleep(0.3)
-    k.open_stdin()
-    assert k.receive(k.stdin).content["prompt"] == "late? "
-    k.send(k.stdin, "input_reply", {"value": "here"})
-    while not (m := k.receive(k.iopub)).content.get("data"):
-        pass
-    assert m.content["data"]["text/plain"] == "'here'" and k.receive(k.shell).parent["msg_id"] == msg_id
-    # Interrupted before anybody could be asked: nobody is asked afterwards.
-    k.renew(b"later")
-    k.start("print('asks', flush=True); input('lost? ')", allow_stdin=True)
-    while k.receive(k.iopub).type != "stream":
-        pass
-    time.sleep(0.1)
-    k.interrupt()
-    assert k.receive(k.shell).content["ename"] == "KeyboardInterrupt"
-    k.open_stdin()
-    msg_id = k.start("import getpass; getpass.getpass('next? ')", allow_stdin=True)
-    assert k.receive(k.stdin).content == {"prompt": "next? ", "password": True}
-    k.send(k.stdin, "input_reply", {"value": "s"})
-    assert k.finish(msg_id).data() == [{"text/plain": "'s'"}]
-
-
 # ---- other requests
 
 

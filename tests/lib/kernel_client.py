@@ -49,7 +49,6 @@ class Client:
     def __init__(self, address, key, timeout=20):
         self.key = key
         self.timeout = timeout
-        self.address, self.identity = address, b"client"
         self.context = zmq.Context()
         self.shell, self.control, self.stdin = (self._connect(zmq.DEALER, address, n) for n in (1, 5, 3))
         self.iopub = self._connect(zmq.SUB, address, 2)
@@ -60,21 +59,11 @@ class Client:
         s = self.context.socket(kind)
         s.linger = 0
         if kind == zmq.DEALER:
-            s.identity = self.identity
+            s.identity = b"client"
         else:
             s.setsockopt(zmq.SUBSCRIBE, b"")
         s.connect(f"ipc://{address}-{port}")
         return s
-
-    def renew(self, identity):
-        """As a client of another name, whose stdin socket is connected by open_stdin()."""
-        self.identity = identity
-        self.shell.close()
-        self.stdin.close()
-        self.shell = self._connect(zmq.DEALER, self.address, 1)
-
-    def open_stdin(self):
-        self.stdin = self._connect(zmq.DEALER, self.address, 3)
 
     def close(self):
         self.context.destroy(linger=0)
