@@ -57,15 +57,15 @@ objs = $(patsubst %.c,$(OUT)/obj/%.o,$(call srcs,$(1)))
 
 # One row per program: the folders it is made of, then its libraries.
 LINK_DIRS := kernels/link
-CARRELD_DIRS := appliance/front appliance/door appliance/jupyter appliance/core appliance/store vmm/host $(LINK_DIRS)
-CARRELD_LIBS := -lfcgi -ljansson -lsqlite3 -lnghttp2 -luv -lwebsockets -lcrypto
+CARRELD_DIRS := appliance/front appliance/door appliance/hatch appliance/local appliance/jupyter appliance/core appliance/store vmm/host $(LINK_DIRS)
+CARRELD_LIBS := -lfcgi -ljansson -lzmq -lsqlite3 -lnghttp2 -luv -lwebsockets -lcrypto
 SPAWN_DIRS := appliance/spawn vmm/jail
 SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
-COMMAND_DIRS := appliance/command appliance/kernel appliance/jupyter
-# ZeroMQ's side of a kernel, as the kernels themselves have it.
-COMMAND_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
+COMMAND_DIRS := appliance/command appliance/kernel appliance/local appliance/jupyter
+# ZeroMQ's side of a kernel, as the kernels themselves have it: for the hatch and `carrel kernel`.
+ZMQ_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
 COMMAND_LIBS := -lcurl -ljansson -lzmq -lwebsockets -luv -lcrypto
 
 HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
@@ -78,7 +78,7 @@ build/www/carrel.js: $(wildcard www/src/* www/static/*) www/build www/build.mjs 
 	@echo "  PAGE  build/www"
 	$(Q)www/build build/www
 
-$(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS))
+$(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(ZMQ_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(CARRELD_LIBS)
 $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
@@ -87,7 +87,7 @@ $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
 $(OUT)/carrel-keeper: $(call objs,$(KEEPER_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(KEEPER_LIBS)
-$(OUT)/carrel: $(call objs,$(COMMAND_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(COMMAND_PARTS))
+$(OUT)/carrel: $(call objs,$(COMMAND_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(ZMQ_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
 # Loaded into QEMU, so never built with a sanitizer.

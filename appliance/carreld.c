@@ -18,6 +18,7 @@
 #include "door/door.h"
 #include "front/front.h"
 #include "front/route.h"
+#include "hatch/hatch.h"
 #include "settings.h"
 #include "store/store.h"
 
@@ -30,6 +31,7 @@ struct carreld {
 	struct core *core;
 	struct front *front;
 	struct door *door;
+	struct hatches *hatches;
 };
 
 static int carreld_start(struct carreld *c, struct fault *f)
@@ -43,7 +45,9 @@ static int carreld_start(struct carreld *c, struct fault *f)
 	if (!err)
 		err = door_start(&c->settings, c->store, c->core, &c->door, f);
 	if (!err)
-		err = front_start(&c->settings, c->store, c->core, &c->front, f);
+		err = hatches_start(&c->settings, c->core, &c->hatches, f);
+	if (!err)
+		err = front_start(&c->settings, c->store, c->core, c->hatches, &c->front, f);
 	return err;
 }
 
@@ -57,6 +61,7 @@ static void carreld_stop(struct carreld *c, bool end_sandboxes)
 		fprintf(stderr, "carreld: %u requests did not end in time; leaving without them\n", busy);
 		_exit(EXIT_SUCCESS);
 	}
+	hatches_stop(c->hatches);
 	door_stop(c->door);
 	if (c->core)
 		core_stop(c->core, end_sandboxes);

@@ -37,6 +37,7 @@ struct option {
 static const struct option options[] = {
 	TEXT("state", state),
 	TEXT("run", run),
+	TEXT("connections", connections),
 	TEXT("cache", cache),
 	TEXT("image", image),
 	TEXT("engine", engine),
@@ -171,6 +172,9 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 	if (err)
 		return err;
 	if (!*s.run && snprintf(s.run, sizeof(s.run), "%s/run", s.state) >= (int)sizeof(s.run))
+		return fault_field(f, "bad_setting", "state", "state is too long.");
+	if (!*s.connections && snprintf(s.connections, sizeof(s.connections), "%s/connections", s.state) >=
+				       (int)sizeof(s.connections))
 		return fault_field(f, "bad_setting", "state", "state is too long.");
 	if (!*s.image)
 		return fault_field(f, "bad_setting", "image",

@@ -10,6 +10,7 @@
 struct settings {
 	char state[256];     /* $STATE as carreld sees it: carrel.db, token, run/, spool/ */
 	char run[256];       /* sockets of this run: fcgi.sock, stream.sock, spawn.sock */
+	char connections[256]; /* $STATE/connections as local Jupyter clients see it */
 	char cache[256];     /* CARREL_CACHE: images/ (read-only here), snapshots/ (ours) */
 	char image[512];     /* directory of the image of the default template */
 	char engine[16];     /* "auto", "tcg", "kvm" */

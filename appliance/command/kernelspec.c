@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "write_file.h"
 
 static const struct spec {
 	const char *folder, *language, *shown;
@@ -58,46 +59,6 @@ static int place_find(const struct command *c, const struct place *p, char ret[P
 	return n < PATH_MAX ? EXIT_OK : misused(c, "the path is too long");
 }
 
-static int mkdirs(char *path)
-{
-	char *slash;
-
-	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdir(path, 0755) < 0 && errno != EEXIST) {
-			int err = errno;
-
-			*slash = '/';
-			return -err;
-		}
-		*slash = '/';
-	}
-	return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-}
-
-static int write_file(const char *folder, const char *name, const char *text)
-{
-	char path[PATH_MAX + 32], part[PATH_MAX + 40];
-	FILE *f;
-	int err = 0;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	snprintf(part, sizeof(part), "%s.part", path);
-	f = fopen(part, "we");
-	if (!f)
-		return complain(EXIT_FAILED, "%s cannot be written: %s.", part, strerror(errno));
-	if (fputs(text, f) < 0)
-		err = errno;
-	if (fclose(f) != 0)
-		err = errno;
-	if (!err && rename(part, path) < 0)
-		err = errno;
-	if (!err)
-		return EXIT_OK;
-	unlink(part);
-	return complain(EXIT_FAILED, "%s cannot be written: %s.", path, strerror(err));
-}
-
 static int install_one(const struct spec *s, const char *kernels, const char *program)
 {
 	json_t *spec =
@@ -106,18 +67,16 @@ static int install_one(const struct spec *s, const char *kernels, const char *pr
 			  "language", s->language, "interrupt_mode", "message", "metadata");
 	char *text = spec ? json_dumps(spec, JSON_INDENT(1)) : NULL;
 	char folder[PATH_MAX + 32];
-	int code = EXIT_OK, err;
+	int code;
 
 	snprintf(folder, sizeof(folder), "%s/%s", kernels, s->folder);
-	err = mkdirs(folder);
-	if (err < 0)
-		code = complain(EXIT_FAILED, "%s cannot be made: %s.", folder, strerror(-err));
+	code = make_folders(folder);
 	if (!code && !text)
 		code = complain(EXIT_FAILED, "Out of memory.");
 	if (!code)
-		code = write_file(folder, "logo-svg.svg", logo);
+		code = write_file(folder, "logo-svg.svg", 0644, logo);
 	if (!code)
-		code = write_file(folder, "kernel.json", text);
+		code = write_file(folder, "kernel.json", 0644, text);
 	if (!code)
 		printf("%s: %s\n", s->shown, folder);
 	free(text);

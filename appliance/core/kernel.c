@@ -80,6 +80,18 @@ struct kernel *kernel_find(struct sandbox *sb, const char *id)
 	return NULL;
 }
 
+struct kernel *kernel_of_owner(const struct core *c, const char *owner, const char *id)
+{
+	struct kernel *k = NULL;
+	struct sandbox *sb;
+
+	for (sb = c->sandboxes; sb && !k; sb = sb->next) {
+		if (strcmp(sb->owner, owner) == 0)
+			k = kernel_find(sb, id);
+	}
+	return k;
+}
+
 /* "/kernels/ID" + verb, allocated in b. */
 static const char *kernel_path(const struct kernel *k, const char *verb, struct buf *b)
 {

@@ -120,6 +120,8 @@ void kernel_ref(struct kernel *k);
 void kernel_unref(struct kernel *k);
 /* NULL also for one that is being deleted. */
 struct kernel *kernel_find(struct sandbox *sb, const char *id);
+/* The same in any sandbox of that owner. */
+struct kernel *kernel_of_owner(const struct core *c, const char *owner, const char *id);
 /* The link is up: create the kernel if it must be, and attach. */
 void kernel_link_up(struct kernel *k);
 void kernel_attach(struct kernel *k);

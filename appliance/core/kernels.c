@@ -110,13 +110,8 @@ json_t *kernel_json(const struct kernel *k)
 
 static struct kernel *kernel_of(const struct kernel_waiter *w, struct fault *f)
 {
-	struct kernel *k = NULL;
-	struct sandbox *sb;
+	struct kernel *k = kernel_of_owner(w->core, w->owner, w->id);
 
-	for (sb = w->core->sandboxes; sb && !k; sb = sb->next) {
-		if (strcmp(sb->owner, w->owner) == 0)
-			k = kernel_find(sb, w->id);
-	}
 	if (!k) {
 		fault_set(f, ENOENT, 404, "not_found", "There is no such kernel.");
 		return NULL;

@@ -266,15 +266,12 @@ static void life_next(struct sandbox *sb)
 
 static struct sandbox *sandbox_of(const struct life_op *op)
 {
-	struct sandbox *sb;
+	struct kernel *k;
 
 	if (!op->kernel_id)
 		return sandbox_find(op->core, op->owner, op->id);
-	for (sb = op->core->sandboxes; sb; sb = sb->next) {
-		if (strcmp(sb->owner, op->owner) == 0 && kernel_find(sb, op->kernel_id))
-			return sb;
-	}
-	return NULL;
+	k = kernel_of_owner(op->core, op->owner, op->kernel_id);
+	return k ? k->sandbox : NULL;
 }
 
 void life_ask(struct life_op *op)

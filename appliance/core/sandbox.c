@@ -142,6 +142,26 @@ void sandbox_keep(struct sandbox *sb, unsigned timeout_s)
 	sandbox_set_deadline(sb, unix_ms() + (int64_t)timeout_s * 1000);
 }
 
+/* A row is written only where that moves the deadline by as much. */
+static int64_t sandbox_prolong_ms(int64_t idle_s)
+{
+	return idle_s * 1000 / 4 < SANDBOX_PROLONG_MS ? idle_s * 1000 / 4 : SANDBOX_PROLONG_MS;
+}
+
+void sandbox_prolong(struct sandbox *sb)
+{
+	json_t *idle = json_object_get(json_object_get(sb->metadata, "jupyter"), "idle_s");
+	int64_t idle_s = json_is_integer(idle) ? json_integer_value(idle) : 0;
+
+	/* A client of the REST face may have written that, too. */
+	if (idle_s < 1 || idle_s > SANDBOX_IDLE_MAX_S || sb->state != SANDBOX_RUNNING)
+		return;
+	if (sb->deadline_ms > unix_ms() + idle_s * 1000 - sandbox_prolong_ms(idle_s))
+		return;
+	sandbox_keep(sb, (unsigned)idle_s);
+	sandbox_store(sb, NULL, NULL);
+}
+
 /* --- running --- */
 
 struct sandbox_commit {

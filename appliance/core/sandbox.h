@@ -14,6 +14,12 @@
 #include "state.h"
 #include "unstored.h"
 
+enum {
+	/* No sandbox lives longer without being asked for again. */
+	SANDBOX_IDLE_MAX_S = 86400,
+	SANDBOX_PROLONG_MS = 60 * 1000,
+};
+
 struct kernel;
 struct life;
 struct process;
@@ -110,6 +116,8 @@ void sandbox_set_deadline(struct sandbox *sb, int64_t deadline_ms);
 uint64_t sandbox_keeper_deadline(const struct sandbox *sb);
 /* It lives for timeout_s from now. The row is the caller's to write. */
 void sandbox_keep(struct sandbox *sb, unsigned timeout_s);
+/* A Jupyter client is there: one that was made for such lives on for its idle time from now. */
+void sandbox_prolong(struct sandbox *sb);
 /* Admits and starts a copy of what is saved in source; w as in sandbox_create(). */
 void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source *source);
 void sandbox_waiter_end(struct sandbox_waiter *w, int err);

@@ -32,17 +32,12 @@ static void on_end(void *arg, enum client_end why)
 
 static const struct client_ops connection_ops = { .wake = on_wake, .end = on_end };
 
-static void sandbox_prolong(const struct connection *c)
+static void prolong(const struct connection *c)
 {
 	struct sandbox *sb = sandbox_find(c->door->core, c->owner, c->sandbox_id);
-	json_t *idle = sb ? json_object_get(json_object_get(sb->metadata, "jupyter"), "idle_s") : NULL;
 
-	/* A client of the REST face may have written that, too. */
-	if (!json_is_integer(idle) || json_integer_value(idle) < 1 ||
-	    json_integer_value(idle) > DOOR_IDLE_MAX_S || sb->state != SANDBOX_RUNNING)
-		return;
-	sandbox_keep(sb, (unsigned)json_integer_value(idle));
-	sandbox_store(sb, NULL, NULL);
+	if (sb)
+		sandbox_prolong(sb);
 }
 
 bool connection_open(struct connection *c)
@@ -55,7 +50,7 @@ bool connection_open(struct connection *c)
 		return false;
 	c->told = client_count(c->client);
 	c->hello_due = c->resumes && c->v1;
-	sandbox_prolong(c);
+	prolong(c);
 	lws_callback_on_writable(c->wsi);
 	return true;
 }
@@ -65,7 +60,7 @@ void connection_closed(struct connection *c)
 	if (c->client)
 		client_leave(c->client);
 	c->client = NULL;
-	sandbox_prolong(c);
+	prolong(c);
 }
 
 void connection_goodbye(struct connection *c, const unsigned char *in, size_t len)
@@ -191,8 +186,7 @@ void connection_tick(struct connection *c)
 {
 	if (!c->client)
 		return;
-	if (c->door->ticks % DOOR_KEEP_TICKS == 0)
-		sandbox_prolong(c);
+	prolong(c);
 	if (c->resumes && client_count(c->client) > c->told) {
 		c->ack_due = true;
 		lws_callback_on_writable(c->wsi);

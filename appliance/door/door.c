@@ -86,7 +86,6 @@ static void on_tick(void *arg)
 	struct door *d = arg;
 	struct connection *c, *next;
 
-	d->ticks++;
 	for (c = d->connections; c; c = next) {
 		next = c->next;
 		connection_tick(c);

@@ -20,9 +20,6 @@ enum {
 	/* An acknowledgement goes after so many messages, or with the tick. */
 	DOOR_ACK_EVERY = 32,
 	DOOR_TICK_MS = 1000,
-	/* How often the deadline of a connected client's sandbox is moved on. */
-	DOOR_KEEP_TICKS = 60,
-	DOOR_IDLE_MAX_S = 86400, /* no sandbox lives longer without being asked for again */
 	DOOR_PING_S = 30,
 	DOOR_HANGUP_S = 90,
 };
@@ -39,7 +36,6 @@ struct door {
 	struct connection *connections;
 	unsigned count;
 	struct hub_timer *tick;
-	unsigned ticks;
 	void *loops[1];
 	bool stopping;
 };

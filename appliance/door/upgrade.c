@@ -56,17 +56,7 @@ static bool kernel_id_of(struct lws *wsi, char ret[STORE_ID_MAX])
 
 struct kernel *connection_kernel(const struct connection *c)
 {
-	struct sandbox *sb;
-	struct kernel *k;
-
-	for (sb = c->door->core->sandboxes; sb; sb = sb->next) {
-		if (strcmp(sb->owner, c->owner) != 0)
-			continue;
-		k = kernel_find(sb, c->kernel_id);
-		if (k)
-			return k;
-	}
-	return NULL;
+	return kernel_of_owner(c->door->core, c->owner, c->kernel_id);
 }
 
 static void session_of(struct lws *wsi, struct connection *c)

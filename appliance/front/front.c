@@ -57,6 +57,7 @@ struct front {
 	const struct settings *settings;
 	struct store *store;
 	struct core *core;
+	struct hatches *hatches;
 	struct lane quick, stream;
 	unsigned limit[GATE_COUNT];
 	atomic_uint inside[GATE_COUNT];
@@ -128,6 +129,7 @@ static void worker_serve(struct worker *w, FCGX_Request *fcgi)
 		.settings = f->settings,
 		.store = f->store,
 		.core = f->core,
+		.hatches = f->hatches,
 		.front = f,
 		.worker = w,
 		.stream_socket = w->lane->stream,
@@ -221,8 +223,8 @@ static int front_open(struct front *f, struct fault *fault)
 	return err;
 }
 
-int front_start(const struct settings *s, struct store *store, struct core *core, struct front **ret,
-		struct fault *fault)
+int front_start(const struct settings *s, struct store *store, struct core *core, struct hatches *hatches,
+		struct front **ret, struct fault *fault)
 {
 	struct front *f = calloc(1, sizeof(*f));
 	int err;
@@ -232,6 +234,7 @@ int front_start(const struct settings *s, struct store *store, struct core *core
 	f->settings = s;
 	f->store = store;
 	f->core = core;
+	f->hatches = hatches;
 	f->quick = (struct lane){ .front = f, .fd = -1 };
 	f->stream = (struct lane){ .front = f, .stream = true, .fd = -1 };
 	f->stop_event = f->idle_event = -1;

@@ -26,11 +26,12 @@ enum gate {
 };
 
 struct front;
+struct hatches;
 struct worker;
 
-/* settings, store and core are borrowed until front_stop(). */
-int front_start(const struct settings *s, struct store *store, struct core *core, struct front **ret,
-		struct fault *f);
+/* settings, store, core and hatches are borrowed until front_stop(). */
+int front_start(const struct settings *s, struct store *store, struct core *core, struct hatches *hatches,
+		struct front **ret, struct fault *f);
 /* Accepts no more, cuts streams so that their clients notice, waits a bounded
  * time for the others. The number of workers still inside the core: with any,
  * core and store must not be taken down under them. Frees *f when it is 0. */

@@ -1,5 +1,6 @@
-#include <errno.h>
+#include <string.h>
 
+#include "../hatch/hatch.h"
 #include "handlers.h"
 #include "respond.h"
 
@@ -73,9 +74,27 @@ int kernels_delete(struct request *r, struct fault *f)
 	return err ? err : respond_empty(r, 204);
 }
 
+static int query_transport(struct request *r, enum hatch_transport *ret, struct fault *f)
+{
+	const char *word = NULL;
+	int err = target_query(&r->target, "transport", &word, f);
+
+	if (err)
+		return err;
+	if (word && strcmp(word, "ipc") != 0 && strcmp(word, "tcp") != 0)
+		return fault_field(f, "bad_query", "transport", "transport is ipc or tcp.");
+	if (word && word[0] == 't')
+		*ret = HATCH_TCP;
+	return 0;
+}
+
 int kernels_connection(struct request *r, struct fault *f)
 {
-	(void)r;
-	return fault_set(f, ENOSYS, 501, "not_implemented",
-			 "This version cannot connect a Jupyter client to a kernel yet; use execute.");
+	enum hatch_transport transport = HATCH_IPC;
+	json_t *file;
+	int err = query_transport(r, &transport, f);
+
+	if (!err)
+		err = hatch_open(r->hatches, r->owner, r->id, transport, &file, f);
+	return err ? err : respond_json(r, 200, file, f);
 }

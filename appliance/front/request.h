@@ -22,6 +22,7 @@ struct request {
 	const struct settings *settings;
 	struct store *store;
 	struct core *core;
+	struct hatches *hatches;
 	struct front *front;
 	bool stream_socket; /* came in on stream.sock */
 

@@ -175,13 +175,13 @@ int bridge_run(struct command *c, const struct bridge_options *options)
 {
 	struct bridge b = { .command = c, .options = options, .parent_fd = -1 };
 	char why[512] = "Out of memory.";
+	struct connection where;
 
 	uv_loop_init(&b.loop);
-	b.asked_last = &b.asked;
 	uv_timer_init(&b.loop, &b.files_timer);
 	b.files_timer.data = &b;
-	if (local_open(&b.loop, options->connection_file, &bridge_local_ops, &b, &b.local, why, sizeof(why)) <
-	    0)
+	if (connection_from_file(options->connection_file, &where, why, sizeof(why)) < 0 ||
+	    local_open(&b.loop, &where, &bridge_local_ops, &b, &b.local, why, sizeof(why)) < 0)
 		return complain(EXIT_FAILED, "%s", why);
 	b.remote = remote_new(&b.loop, &c->http.where, &bridge_remote_ops, &b);
 	b.files = options->files ? copy_files_new(options->files) : NULL;
@@ -189,12 +189,11 @@ int bridge_run(struct command *c, const struct bridge_options *options)
 		return complain(EXIT_FAILED, "The WebSocket library does not start.");
 	signals_watch(&b);
 	parent_watch(&b);
-	bridge_say_state(&b, NULL, 0, "starting");
+	local_say_state(b.local, NULL, 0, "starting");
 	if (!bridge_job(&b, job_start, start_done, NULL))
 		return complain(EXIT_FAILED, "Out of memory.");
 	uv_run(&b.loop, UV_RUN_DEFAULT);
-	while (b.asked)
-		asked_done(&b, &b.asked);
+	asked_free(&b.asked);
 	copy_files_free(b.files);
 	if (b.parent_fd >= 0)
 		close(b.parent_fd);

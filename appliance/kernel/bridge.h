@@ -1,7 +1,7 @@
 /* `carrel kernel`: a kernel for a Jupyter client on this machine that runs in a
  * sandbox of an appliance somewhere.
  *
- * local.h has the five ZeroMQ sockets of the connection file, remote.h the
+ * local/local.h has the five ZeroMQ sockets of the connection file, remote.h the
  * WebSocket to the appliance; bridge.c carries messages between them and does
  * what a kernel's process does at interrupt, restart and end. One libuv loop;
  * what waits for HTTP is done on libuv's pool.
@@ -15,13 +15,11 @@
 
 #include "../command/command.h"
 #include "../jupyter/v1_frame.h"
+#include "../local/asked.h"
 #include "copy_files.h"
-#include "local.h"
 #include "remote.h"
 
 enum {
-	/* Requests that wait for their reply; a client that sends more than that is broken. */
-	BRIDGE_ASKED_MAX = 10000,
 	/* A cell's end to the copying of its files: cells that follow each other share one. */
 	BRIDGE_FILES_MS = 50,
 	/* Messages on iopub that are remembered: more than a kernel sends before it is told that they came.
@@ -36,21 +34,6 @@ struct bridge_options {
 	unsigned idle_s;
 };
 
-/* A request of the local client: whom its answers go to. */
-struct bridge_asked {
-	struct bridge_asked *next;
-	char *msg_id;
-	enum local_channel channel;
-	bool execute;
-	struct local_idents idents;
-	char *header; /* its JSON, for what is answered here */
-	size_t header_len;
-	/* Its parts, to ask again, and what came of it: bytes of text, other outputs. */
-	char *bytes;
-	struct v1_part part[V1_PARTS_MIN];
-	uint64_t text, other;
-};
-
 struct bridge {
 	struct command *command;
 	const struct bridge_options *options;
@@ -58,8 +41,7 @@ struct bridge {
 	struct local *local;
 	struct remote *remote;
 	char kernel_id[64], sandbox_id[64];
-	struct bridge_asked *asked, **asked_last;
-	unsigned asked_count;
+	struct asked_list asked;
 	bool connected; /* once at least */
 	/* Hashes of the headers of what iopub's subscribers got last, and how many of the next messages may
 	 * be among them: behind a restart, a kernel says again what the appliance had not noted. */
@@ -84,15 +66,9 @@ void bridge_end(struct bridge *b, int code);
 /* A cell has run: its files are looked at in a moment. */
 void bridge_files_wanted(struct bridge *b);
 
-/* bridge_talk.c: header NULL: {} */
-void bridge_say_state(struct bridge *b, const char *header, size_t len, const char *state);
+/* bridge_talk.c */
 extern const struct local_ops bridge_local_ops;
 extern const struct remote_ops bridge_remote_ops;
-
-/* asked.c: requests that wait for their answers; *asked_find() is NULL where there is none. */
-struct bridge_asked **asked_find(struct bridge *b, const char *msg_id);
-struct bridge_asked *asked_add(struct bridge *b, const struct local_message *m);
-void asked_done(struct bridge *b, struct bridge_asked **at);
 
 /* jobs.c: one HTTP request or several, off the loop. */
 struct bridge_job {

@@ -6,20 +6,14 @@
 
 #include "bridge.h"
 
-void bridge_say_state(struct bridge *b, const char *header, size_t len, const char *state)
-{
-	char content[48];
-
-	snprintf(content, sizeof(content), "{\"execution_state\":\"%s\"}", state);
-	local_say(b->local, LOCAL_IOPUB, NULL, "status", header ? header : "{}", header ? len : 2, content);
-}
-
 /* The answer to a request that is done here: reply between busy and idle. */
-static void answer(struct bridge *b, struct bridge_asked *a, const char *msg_type, const char *content)
+static void answer(struct bridge *b, struct asked *a, const char *msg_type, const char *content)
 {
-	bridge_say_state(b, a->header, a->header_len, "busy");
-	local_say(b->local, a->channel, &a->idents, msg_type, a->header, a->header_len, content);
-	bridge_say_state(b, a->header, a->header_len, "idle");
+	const struct v1_part *header = &a->part[0];
+
+	local_say_state(b->local, header->bytes, header->len, "busy");
+	local_say(b->local, a->channel, &a->idents, msg_type, header->bytes, header->len, content);
+	local_say_state(b->local, header->bytes, header->len, "idle");
 }
 
 /* --- from the client --- */
@@ -27,7 +21,7 @@ static void answer(struct bridge *b, struct bridge_asked *a, const char *msg_typ
 static void interrupt_done(struct bridge_job *job)
 {
 	struct bridge *b = job->bridge;
-	struct bridge_asked **at = asked_find(b, job->arg);
+	struct asked **at = asked_find(&b->asked, job->arg);
 	json_t *content = job->code ? json_pack("{s:s,s:s,s:s,s:[]}", "status", "error", "ename",
 						"NotInterrupted", "evalue", job->message, "traceback")
 				    : json_pack("{s:s}", "status", "ok");
@@ -35,14 +29,14 @@ static void interrupt_done(struct bridge_job *job)
 
 	if (*at && text && b->local) {
 		answer(b, *at, "interrupt_reply", text);
-		asked_done(b, at);
+		asked_done(&b->asked, at);
 	}
 	free(text);
 	json_decref(content);
 	free(job->arg);
 }
 
-static void interrupt(struct bridge *b, struct bridge_asked *a)
+static void interrupt(struct bridge *b, struct asked *a)
 {
 	char *msg_id = strdup(a->msg_id);
 
@@ -50,7 +44,7 @@ static void interrupt(struct bridge *b, struct bridge_asked *a)
 		free(msg_id);
 }
 
-static void shutdown_now(struct bridge *b, struct bridge_asked *a, const struct v1_part *content)
+static void shutdown_now(struct bridge *b, struct asked *a, const struct v1_part *content)
 {
 	json_t *json = json_loadb(content->bytes, content->len, 0, NULL);
 
@@ -62,10 +56,10 @@ static void shutdown_now(struct bridge *b, struct bridge_asked *a, const struct 
 	bridge_end(b, EXIT_OK);
 }
 
-static void refuse(struct bridge *b, struct bridge_asked *a, const char *why)
+static void refuse(struct bridge *b, struct asked *a, const char *why)
 {
 	char content[512], type[80];
-	json_t *header = json_loadb(a->header, a->header_len, 0, NULL);
+	json_t *header = json_loadb(a->part[0].bytes, a->part[0].len, 0, NULL);
 	const char *asked = text_of(header, "msg_type");
 	size_t len = asked ? strlen(asked) : 0;
 
@@ -81,7 +75,7 @@ static void refuse(struct bridge *b, struct bridge_asked *a, const char *why)
 static void on_local_message(const struct local_message *m, void *arg)
 {
 	struct bridge *b = arg;
-	struct bridge_asked *a = m->channel == LOCAL_STDIN ? NULL : asked_add(b, m);
+	struct asked *a = m->channel == LOCAL_STDIN ? NULL : asked_add(&b->asked, m);
 	int err;
 
 	if (b->ending)
@@ -124,7 +118,7 @@ static void count_output(struct bridge *b, const struct v1_frame *f)
 					      "error", "clear_output" };
 	json_t *parent, *header = NULL, *content = NULL;
 	const char *msg_id = word_of(&f->part[1], "msg_id", &parent);
-	struct bridge_asked **at = msg_id ? asked_find(b, msg_id) : NULL;
+	struct asked **at = msg_id ? asked_find(&b->asked, msg_id) : NULL;
 	const char *type = at && *at ? word_of(&f->part[0], "msg_type", &header) : NULL;
 	size_t i;
 
@@ -144,14 +138,14 @@ static void give_one(struct bridge *b, enum local_channel channel, const struct 
 {
 	json_t *parent;
 	const char *msg_id = word_of(&f->part[1], "msg_id", &parent);
-	struct bridge_asked **at = msg_id ? asked_find(b, msg_id) : NULL;
+	struct asked **at = msg_id ? asked_find(&b->asked, msg_id) : NULL;
 
 	if (at && *at) {
 		local_send(b->local, channel, &(*at)->idents, f->part, f->parts);
 		if (channel != LOCAL_STDIN) {
 			if ((*at)->execute)
 				bridge_files_wanted(b);
-			asked_done(b, at);
+			asked_done(&b->asked, at);
 		}
 	}
 	json_decref(parent);
@@ -209,7 +203,7 @@ static bool on_remote_message(const struct v1_frame *f, void *arg)
 
 /* The appliance lost the session, by a restart: what waits for its reply is asked
  * again, and says how much of its outputs is here. */
-static void ask_again(struct bridge *b, const struct bridge_asked *a)
+static void ask_again(struct bridge *b, const struct asked *a)
 {
 	struct v1_part part[V1_PARTS_MIN];
 	json_t *metadata = NULL;
@@ -238,7 +232,7 @@ static void on_connected(bool known, void *arg)
 {
 	struct bridge *b = arg;
 	bool first = !b->connected;
-	struct bridge_asked *a;
+	struct asked *a;
 
 	b->connected = true;
 	if (known || first)
@@ -246,7 +240,7 @@ static void on_connected(bool known, void *arg)
 	b->doubtful = BRIDGE_SEEN;
 	/* Nothing of the old session is left to be sent twice. */
 	remote_forget(b->remote);
-	for (a = b->asked; a; a = a->next)
+	for (a = b->asked.first; a; a = a->next)
 		ask_again(b, a);
 }
 
@@ -271,7 +265,17 @@ static void on_away(void *arg)
 		bridge_job(b, job_check, check_done, NULL);
 }
 
-const struct local_ops bridge_local_ops = { .message = on_local_message, .writable = on_local_writable };
+static void on_local_dropped(const char *why, void *arg)
+{
+	(void)arg;
+	fprintf(stderr, "carrel kernel: %s\n", why);
+}
+
+const struct local_ops bridge_local_ops = {
+	.message = on_local_message,
+	.writable = on_local_writable,
+	.dropped = on_local_dropped,
+};
 const struct remote_ops bridge_remote_ops = {
 	.message = on_remote_message,
 	.connected = on_connected,

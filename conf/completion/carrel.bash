@@ -35,7 +35,7 @@ _carrel_value() {
 # What a verb works on; nothing said means file names (complete -o default).
 _carrel_operand() {
 	case $verb in
-	kill | pause | resume | fork | logs) _carrel_reply "$(_carrel_ids)" ;;
+	kill | pause | resume | fork | logs | connection) _carrel_reply "$(_carrel_ids)" ;;
 	exec | shell) [ "$operands" -gt 0 ] || _carrel_reply "$(_carrel_ids)" ;;
 	cp)
 		compopt -o filenames -o nospace

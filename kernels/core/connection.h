@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include "core/wire.h"
 
-enum channel { CHANNEL_SHELL, CHANNEL_CONTROL, CHANNEL_STDIN, CHANNEL_IOPUB, CHANNEL_HB, CHANNELS };
+enum connection_channel { CHANNEL_SHELL, CHANNEL_CONTROL, CHANNEL_STDIN, CHANNEL_IOPUB, CHANNEL_HB, CHANNELS };
 
 enum {
 	/* transport://ip: an ipc path must fit sockaddr_un anyway. */

@@ -153,7 +153,7 @@ static void serve_shell(struct control *ctl, struct request *r)
 	request_free(r);
 }
 
-static void receive(struct control *ctl, void *sock, enum channel channel,
+static void receive(struct control *ctl, void *sock, enum connection_channel channel,
 		    void (*take)(struct control *, struct request *))
 {
 	struct request *r;

@@ -14,7 +14,7 @@ struct control_out {
 	struct slice idents[WIRE_IDENTS_MAX];
 	size_t n_idents;
 	struct parent *parent;
-	enum channel channel;
+	enum connection_channel channel;
 	char type[MESSAGE_TYPE_MAX];
 	char header[MESSAGE_HEADER_MAX];
 	char metadata[REPLY_METADATA_MAX];

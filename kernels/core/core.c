@@ -49,7 +49,7 @@ static int bind_all(struct core *c, struct socks *s, char *why, size_t why_size)
 {
 	struct {
 		void **sock;
-		enum channel channel;
+		enum connection_channel channel;
 		int type;
 	} rows[] = {
 		{ &s->shell, CHANNEL_SHELL, ZMQ_ROUTER },

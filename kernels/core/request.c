@@ -118,7 +118,7 @@ static int read_parts(struct request *r)
 	return r->content ? 0 : -ENOMEM;
 }
 
-int request_parse(struct wire_signer *s, enum channel channel, struct frames *frames, struct request **ret)
+int request_parse(struct wire_signer *s, enum connection_channel channel, struct frames *frames, struct request **ret)
 {
 	struct request *r = calloc(1, sizeof(*r));
 	size_t i;

@@ -10,7 +10,7 @@
 
 struct request {
 	struct request *next;
-	enum channel channel;
+	enum connection_channel channel;
 	struct frames frames;
 	struct wire_view view;
 	struct parent *parent;
@@ -30,7 +30,7 @@ struct request {
 /* Takes over the frames, also on failure. JSON that only a strict reader
  * refuses (lone surrogates, bytes that are not UTF-8, huge numbers) is repaired.
  * -EBADMSG, -EACCES, -E2BIG, -EIO, -ENOMEM. */
-int request_parse(struct wire_signer *s, enum channel channel, struct frames *frames, struct request **ret);
+int request_parse(struct wire_signer *s, enum connection_channel channel, struct frames *frames, struct request **ret);
 void request_free(struct request *r);
 
 /* A member of content, or the default when it is absent or of another type. */

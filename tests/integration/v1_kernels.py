@@ -145,7 +145,8 @@ def bad_input(a, s, first):
     refused(400, "unknown_language", a.execute, s["id"], "1", language="cobol", kernel_id=first["id"])
     refused(400, "bad_cursor", a.json, "GET", path + "?cursor=17")
     refused(405, "method_not_allowed", a.json, "GET", f"/v1/kernels/{first['id']}/restart")
-    refused(501, "not_implemented", a.json, "GET", f"/v1/kernels/{first['id']}/connection")
+    refused(404, "not_found", a.json, "GET", f"/v1/kernels/{nowhere}/connection")
+    refused(400, "bad_query", a.json, "GET", f"/v1/kernels/{first['id']}/connection?transport=udp")
     assert [k["id"] for k in kernels(a, s)] == before, "something was half made"
 
 

@@ -1,9 +1,9 @@
-#include "bridge.h"
+#include "asked.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void asked_free(struct bridge_asked *a)
+static void one_free(struct asked *a)
 {
 	local_idents_free(&a->idents);
 	free(a->msg_id);
@@ -11,27 +11,33 @@ static void asked_free(struct bridge_asked *a)
 	free(a);
 }
 
-struct bridge_asked **asked_find(struct bridge *b, const char *msg_id)
+struct asked **asked_find(struct asked_list *l, const char *msg_id)
 {
-	struct bridge_asked **at = &b->asked;
+	struct asked **at = &l->first;
 
 	while (*at && strcmp((*at)->msg_id, msg_id) != 0)
 		at = &(*at)->next;
 	return at;
 }
 
-void asked_done(struct bridge *b, struct bridge_asked **at)
+void asked_done(struct asked_list *l, struct asked **at)
 {
-	struct bridge_asked *a = *at;
+	struct asked *a = *at;
 
 	*at = a->next;
 	if (!a->next)
-		b->asked_last = at;
-	b->asked_count--;
-	asked_free(a);
+		l->last = at;
+	l->count--;
+	one_free(a);
 }
 
-static bool parts_copy(struct bridge_asked *a, const struct v1_part *part)
+void asked_free(struct asked_list *l)
+{
+	while (l->first)
+		asked_done(l, &l->first);
+}
+
+static bool parts_copy(struct asked *a, const struct v1_part *part)
 {
 	size_t size = 1, i;
 	char *at;
@@ -47,14 +53,12 @@ static bool parts_copy(struct bridge_asked *a, const struct v1_part *part)
 		a->part[i] = (struct v1_part){ .bytes = at, .len = part[i].len };
 		at += part[i].len;
 	}
-	a->header = a->bytes;
-	a->header_len = part[0].len;
 	return true;
 }
 
-struct bridge_asked *asked_add(struct bridge *b, const struct local_message *m)
+struct asked *asked_add(struct asked_list *l, const struct local_message *m)
 {
-	struct bridge_asked *a = calloc(1, sizeof(*a));
+	struct asked *a = calloc(1, sizeof(*a));
 
 	if (!a)
 		return NULL;
@@ -63,13 +67,15 @@ struct bridge_asked *asked_add(struct bridge *b, const struct local_message *m)
 	a->msg_id = strdup(m->msg_id);
 	if (!a->msg_id || !parts_copy(a, m->part) ||
 	    local_idents_copy(m->idents, m->n_idents, &a->idents) < 0) {
-		asked_free(a);
+		one_free(a);
 		return NULL;
 	}
-	if (b->asked_count == BRIDGE_ASKED_MAX)
-		asked_done(b, &b->asked);
-	*b->asked_last = a;
-	b->asked_last = &a->next;
-	b->asked_count++;
+	if (l->count == ASKED_MAX)
+		asked_done(l, &l->first);
+	if (!l->last)
+		l->last = &l->first;
+	*l->last = a;
+	l->last = &a->next;
+	l->count++;
 	return a;
 }

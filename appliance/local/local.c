@@ -7,9 +7,9 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "core/connection.h"
 #include "core/message.h"
 #include "core/sock.h"
+#include "held.h"
 
 _Static_assert((int)LOCAL_SHELL == (int)CHANNEL_SHELL && (int)LOCAL_CONTROL == (int)CHANNEL_CONTROL &&
 		       (int)LOCAL_STDIN == (int)CHANNEL_STDIN && (int)LOCAL_IOPUB == (int)CHANNEL_IOPUB &&
@@ -19,7 +19,8 @@ _Static_assert((int)LOCAL_SHELL == (int)CHANNEL_SHELL && (int)LOCAL_CONTROL == (
 enum {
 	/* Taken from one socket before the others have their turn. */
 	LOCAL_BURST = 64,
-	/* While a subscriber takes no more: ZeroMQ has no edge for that on an XPUB that is not read. */
+	/* While something is held: ZeroMQ has no edge for a subscriber that takes again, nor for a peer that
+	   connects. */
 	LOCAL_RETRY_MS = 10,
 };
 
@@ -28,14 +29,22 @@ struct local {
 	void *zmq;
 	void *sock[LOCAL_CHANNELS];
 	uv_poll_t poll[LOCAL_CHANNELS];
+	/* ZeroMQ's descriptors tell of edges only, and any use of a socket may eat one: such a socket is
+	   looked at before the next sleep. */
+	bool look[LOCAL_CHANNELS];
 	uv_prepare_t prepare;
 	uv_idle_t again; /* a burst left something: no sleep before the next */
 	uv_timer_t retry;
+	uv_work_t work;
+	struct held output, questions;
+	bool full; /* output was refused */
+	bool reading;
 	struct wire_signer signer;
 	struct session session;
 	const struct local_ops *ops;
 	void *arg;
 	bool closing;
+	unsigned parts; /* what is still to be closed */
 };
 
 static const char *const names[LOCAL_CHANNELS] = { "shell", "control", "stdin", "iopub", "heartbeat" };
@@ -83,15 +92,16 @@ void local_idents_free(struct local_idents *i)
 
 /* --- out --- */
 
-/* Only the first part of a message can find no room. */
-static int send_frames(void *sock, const struct slice *frame, size_t n)
+/* Only the first part of a message can find no room, or nobody. */
+static int send_frames(struct local *l, enum local_channel channel, const struct slice *frame, size_t n)
 {
 	size_t i;
 
+	l->look[channel] = true;
 	for (i = 0; i < n; i++) {
 		int flags = (i + 1 < n ? ZMQ_SNDMORE : 0) | (i == 0 ? ZMQ_DONTWAIT : 0);
 
-		while (zmq_send(sock, frame[i].data, frame[i].len, flags) < 0) {
+		while (zmq_send(l->sock[channel], frame[i].data, frame[i].len, flags) < 0) {
 			if (errno != EINTR)
 				return -errno;
 		}
@@ -99,15 +109,72 @@ static int send_frames(void *sock, const struct slice *frame, size_t n)
 	return 0;
 }
 
+static void held_again(struct local *l);
+
 static void on_retry(uv_timer_t *t)
 {
-	struct local *l = t->data;
-
-	l->ops->writable(l->arg);
+	held_again(t->data);
 }
 
-int local_send(struct local *l, enum local_channel channel, const struct local_idents *idents,
-	       const struct v1_part *part, size_t parts)
+static int hold(struct local *l, struct held *h, const struct wire_packed *p)
+{
+	if (!held_add(h, p->frame, p->n, uv_now(l->loop)))
+		return -ENOMEM;
+	if (!uv_is_active((uv_handle_t *)&l->retry))
+		uv_timer_start(&l->retry, on_retry, LOCAL_RETRY_MS, 0);
+	return 0;
+}
+
+/* A question whose client never comes for it is forgotten: its cell waits until it is interrupted. */
+static void questions_again(struct local *l)
+{
+	const struct slice *frame;
+	uint64_t at;
+	size_t n;
+	int err;
+
+	while ((frame = held_first(&l->questions, &n, &at)) != NULL) {
+		err = send_frames(l, LOCAL_STDIN, frame, n);
+		if (err == -EHOSTUNREACH && uv_now(l->loop) < at + LOCAL_QUESTION_MS)
+			return;
+		held_drop(&l->questions);
+	}
+}
+
+static void output_again(struct local *l)
+{
+	const struct slice *frame;
+	uint64_t at;
+	size_t n;
+
+	while ((frame = held_first(&l->output, &n, &at)) != NULL) {
+		if (send_frames(l, LOCAL_IOPUB, frame, n) == -EAGAIN)
+			break;
+		held_drop(&l->output);
+	}
+	if (l->full && l->output.bytes < LOCAL_HELD_MAX) {
+		l->full = false;
+		l->ops->writable(l->arg);
+	}
+}
+
+static void held_again(struct local *l)
+{
+	questions_again(l);
+	output_again(l);
+	if (l->questions.first || l->output.first)
+		uv_timer_start(&l->retry, on_retry, LOCAL_RETRY_MS, 0);
+}
+
+static int publish(struct local *l, const struct wire_packed *p)
+{
+	int err = l->output.first ? -EAGAIN : send_frames(l, LOCAL_IOPUB, p->frame, p->n);
+
+	return err == -EAGAIN ? hold(l, &l->output, p) : err;
+}
+
+static int give(struct local *l, enum local_channel channel, const struct local_idents *idents,
+		const struct v1_part *part, size_t parts)
 {
 	static const struct slice everybody = { "kernel", 6 };
 	struct slice json[WIRE_PARTS], buffers[WIRE_BUFFERS_MAX];
@@ -123,11 +190,22 @@ int local_send(struct local *l, enum local_channel channel, const struct local_i
 		buffers[i - WIRE_PARTS] = (struct slice){ part[i].bytes, part[i].len };
 	err = wire_pack(&l->signer, idents ? idents->slice : &everybody, idents ? idents->n : 1, json,
 			buffers, parts - WIRE_PARTS, &packed);
-	if (!err)
-		err = send_frames(l->sock[channel], packed.frame, packed.n);
-	if (err == -EAGAIN)
-		uv_timer_start(&l->retry, on_retry, LOCAL_RETRY_MS, 0);
-	return err;
+	if (err)
+		return err;
+	if (channel == LOCAL_IOPUB)
+		return publish(l, &packed);
+	err = send_frames(l, channel, packed.frame, packed.n);
+	return err == -EHOSTUNREACH && channel == LOCAL_STDIN ? hold(l, &l->questions, &packed) : err;
+}
+
+int local_send(struct local *l, enum local_channel channel, const struct local_idents *idents,
+	       const struct v1_part *part, size_t parts)
+{
+	if (channel == LOCAL_IOPUB && l->output.bytes >= LOCAL_HELD_MAX) {
+		l->full = true;
+		return -EAGAIN;
+	}
+	return give(l, channel, idents, part, parts);
 }
 
 int local_say(struct local *l, enum local_channel channel, const struct local_idents *idents,
@@ -140,10 +218,26 @@ int local_say(struct local *l, enum local_channel channel, const struct local_id
 
 	part[0].len = session_header(&l->session, msg_type, header);
 	part[3].len = strlen(content);
-	return local_send(l, channel, idents, part, V1_PARTS_MIN);
+	return give(l, channel, idents, part, V1_PARTS_MIN);
+}
+
+void local_say_state(struct local *l, const char *parent, size_t parent_len, const char *state)
+{
+	char content[48];
+
+	snprintf(content, sizeof(content), "{\"execution_state\":\"%s\"}", state);
+	local_say(l, LOCAL_IOPUB, NULL, "status", parent ? parent : "{}", parent ? parent_len : 2, content);
 }
 
 /* --- in --- */
+
+static void drop(struct local *l, enum local_channel channel, const char *why)
+{
+	char sentence[160];
+
+	snprintf(sentence, sizeof(sentence), "a message on the %s socket was dropped: %s", names[channel], why);
+	l->ops->dropped(sentence, l->arg);
+}
 
 static void take_message(struct local *l, enum local_channel channel, struct frames *f)
 {
@@ -154,9 +248,8 @@ static void take_message(struct local *l, enum local_channel channel, struct fra
 	int err = wire_parse(&l->signer, f->slice, f->n, &v);
 
 	if (err < 0) {
-		fprintf(stderr, "carrel kernel: a message on the %s socket was dropped: %s\n", names[channel],
-			err == -EACCES ? "its signature is wrong"
-				       : "it is not laid out as a Jupyter message");
+		drop(l, channel,
+		     err == -EACCES ? "its signature is wrong" : "it is not laid out as a Jupyter message");
 		return;
 	}
 	header = json_loadb(v.part[WIRE_HEADER].data, v.part[WIRE_HEADER].len, 0, NULL);
@@ -171,10 +264,7 @@ static void take_message(struct local *l, enum local_channel channel, struct fra
 	if (m.msg_type && m.msg_id && *m.msg_id)
 		l->ops->message(&m, l->arg);
 	else
-		fprintf(stderr,
-			"carrel kernel: a message on the %s socket was dropped: its header has no msg_type "
-			"or msg_id\n",
-			names[channel]);
+		drop(l, channel, "its header has no msg_type or msg_id");
 	json_decref(header);
 }
 
@@ -201,19 +291,28 @@ static void take_subscription(struct local *l, const struct frames *f)
 	json_decref(content);
 }
 
+/* Messages wait for whoever reads them; subscriptions for what is held, so that a greeting comes first. */
+static bool takes(const struct local *l, enum local_channel channel)
+{
+	if (channel == LOCAL_HB)
+		return true;
+	return channel == LOCAL_IOPUB ? !l->output.first : l->reading;
+}
+
+/* True: there may be more. */
 static bool drain(struct local *l, enum local_channel channel)
 {
 	struct frames f;
 	int n, err;
 
-	for (n = 0; n < LOCAL_BURST && !l->closing; n++) {
+	for (n = 0; n < LOCAL_BURST && !l->closing && takes(l, channel); n++) {
 		err = sock_recv(l->sock[channel], &f);
 		if (err == -E2BIG)
 			continue;
 		if (err < 0)
 			return false;
 		if (channel == LOCAL_HB)
-			send_frames(l->sock[channel], f.slice, f.n);
+			send_frames(l, channel, f.slice, f.n);
 		else if (channel == LOCAL_IOPUB)
 			take_subscription(l, &f);
 		else
@@ -228,16 +327,29 @@ static void on_again(uv_idle_t *idle)
 	(void)idle;
 }
 
-/* ZeroMQ's descriptors tell of edges only, and any use of a socket may eat one:
- * so all are looked at before each sleep. */
-static void on_prepare(uv_prepare_t *prepare)
+/* True: not all was taken that can be, do not sleep. */
+static bool look(struct local *l)
 {
-	struct local *l = prepare->data;
 	bool more = false;
 	int i;
 
+	for (i = 0; i < LOCAL_CHANNELS && !l->closing; i++) {
+		if (!l->look[i] || !takes(l, (enum local_channel)i))
+			continue;
+		/* What is done with a message may use its socket again. */
+		l->look[i] = false;
+		l->look[i] |= drain(l, (enum local_channel)i);
+	}
 	for (i = 0; i < LOCAL_CHANNELS; i++)
-		more |= drain(l, (enum local_channel)i);
+		more |= l->look[i] && takes(l, (enum local_channel)i);
+	return more;
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+	struct local *l = prepare->data;
+	bool more = look(l);
+
 	if (l->closing)
 		return;
 	if (more)
@@ -248,12 +360,22 @@ static void on_prepare(uv_prepare_t *prepare)
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-	(void)poll;
+	struct local *l = poll->data;
+
 	(void)status;
 	(void)events;
+	l->look[poll - l->poll] = true;
+}
+
+void local_read(struct local *l, bool on)
+{
+	l->reading = on;
 }
 
 /* --- life --- */
+
+/* Of one that did not come to be. */
+static const struct local_ops no_ops;
 
 static const int types[LOCAL_CHANNELS] = {
 	[LOCAL_SHELL] = ZMQ_ROUTER, [LOCAL_CONTROL] = ZMQ_ROUTER, [LOCAL_STDIN] = ZMQ_ROUTER,
@@ -262,7 +384,7 @@ static const int types[LOCAL_CHANNELS] = {
 
 static int sockets_open(struct local *l, const struct connection *c, char *why, size_t why_size)
 {
-	int i, fd, err;
+	int i, fd, err, on = 1;
 	size_t size = sizeof(fd);
 
 	for (i = 0; i < LOCAL_CHANNELS; i++) {
@@ -275,37 +397,42 @@ static int sockets_open(struct local *l, const struct connection *c, char *why, 
 		}
 		zmq_getsockopt(l->sock[i], ZMQ_FD, &fd, &size);
 		uv_poll_init(l->loop, &l->poll[i], fd);
+		l->poll[i].data = l;
+		l->look[i] = true;
 		uv_poll_start(&l->poll[i], UV_READABLE, on_poll);
 	}
+	/* A question to nobody is told, not dropped. */
+	zmq_setsockopt(l->sock[LOCAL_STDIN], ZMQ_ROUTER_MANDATORY, &on, sizeof(on));
 	return 0;
 }
 
-int local_open(uv_loop_t *loop, const char *connection_file, const struct local_ops *ops, void *arg,
+int local_open(uv_loop_t *loop, const struct connection *where, const struct local_ops *ops, void *arg,
 	       struct local **ret, char *why, size_t why_size)
 {
 	struct local *l = calloc(1, sizeof(*l));
-	struct connection c;
-	int err = l ? connection_from_file(connection_file, &c, why, why_size) : -ENOMEM;
+	int err = l ? session_init(&l->session) : -ENOMEM;
 
 	if (!err)
-		err = session_init(&l->session);
-	if (!err)
-		err = wire_signer_init(&l->signer, c.key, c.key_len);
+		err = wire_signer_init(&l->signer, where->key, where->key_len);
 	if (err < 0) {
 		free(l);
+		snprintf(why, why_size, "Out of memory.");
 		return err;
 	}
-	*l = (struct local){
-		.loop = loop, .ops = ops, .arg = arg, .signer = l->signer, .session = l->session
-	};
+	l->loop = loop;
+	l->ops = ops;
+	l->arg = arg;
+	l->reading = true;
 	uv_prepare_init(loop, &l->prepare);
 	uv_idle_init(loop, &l->again);
 	uv_timer_init(loop, &l->retry);
 	l->prepare.data = l->retry.data = l;
 	uv_prepare_start(&l->prepare, on_prepare);
 	l->zmq = zmq_ctx_new();
-	err = sockets_open(l, &c, why, why_size);
+	err = sockets_open(l, where, why, why_size);
 	if (err < 0) {
+		/* It was never there. */
+		l->ops = &no_ops;
 		local_close(l);
 		return err;
 	}
@@ -313,9 +440,54 @@ int local_open(uv_loop_t *loop, const char *connection_file, const struct local_
 	return 0;
 }
 
-static void on_closed(uv_handle_t *handle)
+int local_port(const struct local *l, enum local_channel channel)
 {
-	free(handle->data);
+	char endpoint[CONNECTION_ADDRESS_MAX];
+	size_t size = sizeof(endpoint);
+	const char *colon;
+
+	if (zmq_getsockopt(l->sock[channel], ZMQ_LAST_ENDPOINT, endpoint, &size) < 0)
+		return 0;
+	colon = strrchr(endpoint, ':');
+	return colon ? atoi(colon + 1) : 0;
+}
+
+static void part_closed(struct local *l)
+{
+	if (--l->parts > 0)
+		return;
+	held_free(&l->output);
+	held_free(&l->questions);
+	wire_signer_free(&l->signer);
+	if (l->ops->closed)
+		l->ops->closed(l->arg);
+	free(l);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	part_closed(handle->data);
+}
+
+static void handle_close(struct local *l, uv_handle_t *handle)
+{
+	handle->data = l;
+	l->parts++;
+	uv_close(handle, on_handle_closed);
+}
+
+/* A second at most (SOCK_LINGER_MS). */
+static void term_work(uv_work_t *work)
+{
+	struct local *l = work->data;
+
+	zmq_ctx_term(l->zmq);
+}
+
+static void term_done(uv_work_t *work, int status)
+{
+	(void)status;
+	part_closed(work->data);
 }
 
 void local_close(struct local *l)
@@ -325,16 +497,16 @@ void local_close(struct local *l)
 	if (!l)
 		return;
 	l->closing = true;
+	l->parts = 1;
 	for (i = 0; i < LOCAL_CHANNELS; i++) {
 		if (!l->sock[i])
 			continue;
-		uv_close((uv_handle_t *)&l->poll[i], NULL);
+		handle_close(l, (uv_handle_t *)&l->poll[i]);
 		zmq_close(l->sock[i]);
 	}
-	/* What was said last is delivered, a second at most (SOCK_LINGER_MS). */
-	zmq_ctx_term(l->zmq);
-	wire_signer_free(&l->signer);
-	uv_close((uv_handle_t *)&l->prepare, NULL);
-	uv_close((uv_handle_t *)&l->again, NULL);
-	uv_close((uv_handle_t *)&l->retry, on_closed);
+	handle_close(l, (uv_handle_t *)&l->prepare);
+	handle_close(l, (uv_handle_t *)&l->again);
+	handle_close(l, (uv_handle_t *)&l->retry);
+	l->work.data = l;
+	uv_queue_work(l->loop, &l->work, term_work, term_done);
 }
