@@ -121,7 +121,7 @@ $(OUT)/carrel-init: $(call objs,kernels/image/init)
 	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
 
 # Unit tests: tests/unit/NAME.c links everything in the folders its first line
-# names (but no daemon's main):  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
+# names (but no daemon's main), and single files:  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests
@@ -129,7 +129,8 @@ unit: $(UNIT_BINS) ## build the unit tests
 DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o $(OUT)/obj/kernels/bash/main.o
 unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
 unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
-$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out $$(DAEMON_MAIN),$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))
+unit_objs = $(filter-out $(DAEMON_MAIN),$(call objs,$(filter-out %.c,$(1))) $(patsubst %.c,$(OUT)/obj/%.o,$(filter %.c,$(1))))
+$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(call unit_objs,$$(call unit_dirs,tests/unit/$$*.c))
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(call unit_libs,tests/unit/$*.c)

@@ -14,8 +14,10 @@ PLAIN = frozenset((int, float, bool, complex, str, bytes))
 class MessageDisplayHook(DisplayHook):
     """The value of a cell's last expression becomes an execute_result."""
 
-    # A plain attribute: checking its type takes longer than setting it.
+    # Plain attributes: checking their types takes longer than setting them.
     exec_result = None
+    known_formatters = None
+    known_values = ()
 
     def quiet(self):
         # The base class tokenizes the whole cell to find a last semicolon; most
@@ -37,9 +39,14 @@ class MessageDisplayHook(DisplayHook):
         if kind not in PLAIN:
             return False
         formatter = self.shell.display_formatter
-        others = [f for name, f in formatter.formatters.items() if name != "text/plain"]
-        others += [formatter.mimebundle_formatter, formatter.ipython_display_formatter]
-        return not any(kind in f.type_printers for f in others)
+        formatters = [*formatter.formatters.values(), formatter.mimebundle_formatter, formatter.ipython_display_formatter]
+        if formatters != self.known_formatters:
+            text = formatter.formatters.get("text/plain")
+            # Where traits keep their values: each read through the trait itself checks again what was set.
+            others = [f for f in formatters if f is not text]
+            self.known_values = [f._trait_values for f in others if f.type_printers is not None]
+            self.known_formatters = formatters
+        return not any(kind in values["type_printers"] for values in self.known_values)
 
     def _plain_text(self, result):
         formatter = self.shell.display_formatter.formatters["text/plain"]

@@ -11,7 +11,7 @@ import os
 import sys
 
 # Named in the order of importing; what an image does not have is left out.
-LIBRARIES = ("numpy", "pandas", "matplotlib", "matplotlib.pyplot")
+LIBRARIES = ("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "requests")
 
 CELLS = (
     "print('warm', 1)",
@@ -28,6 +28,11 @@ df = pd.DataFrame({'a': ['x', 'y', 'x'], 'b': [1.5, 2, 3]})
 PLOT_CELL = """
 import matplotlib.pyplot as plt
 plt.plot([1, 2, 3], label='warm'); plt.title('warm'); plt.legend()
+"""
+# What fails without a network is told by a long chain of exceptions.
+REQUEST_CELL = """
+import requests
+requests.get('http://127.0.0.1:9/')
 """
 
 
@@ -81,6 +86,8 @@ def _warm_up(kernel, found):
     if "matplotlib.pyplot" in found:
         kernel.shell.enable_matplotlib("inline")
         cells.append(PLOT_CELL)
+    if "requests" in found:
+        cells.append(REQUEST_CELL)
     for code in cells:
         kernel.execute({"code": code, "user_expressions": {"e": "1"}})
     kernel.complete({"code": "import os\nos.pat", "cursor_pos": 16})

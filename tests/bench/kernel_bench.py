@@ -3,9 +3,9 @@
 
 usage: kernel_bench.py [--rounds N] [--only WORD] [--json FILE]
 
-Kernels: ours, Debian's ipykernel, the newest ipykernel (of the tests' environment)
-and xpython, each where it is installed. The client is bare ZeroMQ, so that what
-it costs itself is small; the last row tells how much. Nothing is asserted here.
+Kernels: ours, Debian's ipykernel, the newest ipykernel and xpython (of the tests'
+environments). The client is bare ZeroMQ, so that what it costs itself is small; the
+last row tells how much. Nothing is asserted here.
 """
 import argparse
 import hashlib
@@ -269,8 +269,7 @@ def main():
     kernels = {"carrel": ([clients.native_kernel(), "-f", "FILE"], True)}
     for name, python in (("ipykernel (Debian)", clients.DEBIAN), ("ipykernel (newest)", clients.newest())):
         kernels[name] = ([python, "-m", "ipykernel_launcher", "-f", "FILE"], False)
-    if shutil.which("xpython"):
-        kernels["xpython"] = (["xpython", "-f", "FILE"], False)
+    kernels["xpython"] = ([clients.newest("xpython"), "-m", "xpython_launcher", "-f", "FILE"], False)
     table = {}
     try:
         for name, (argv, by_message) in kernels.items():

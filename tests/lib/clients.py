@@ -1,7 +1,7 @@
 """Public Jupyter clients in a virtual environment of the tests, and kernelspecs for them.
 
-Environments are made once under build/ from tests/clients/NAME-requirements.txt: python, and
-notebook with more.
+Environments are made once under build/ from tests/clients/NAME-requirements.txt: python,
+notebook with more, and xpython.
 """
 import fcntl
 import hashlib

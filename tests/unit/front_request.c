@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/front appliance/core appliance/store vmm/host kernels/link LIBS: -lfcgi -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/front appliance/hatch appliance/local appliance/jupyter appliance/core appliance/store vmm/host kernels/link kernels/core/wire.c kernels/core/message.c kernels/core/connection.c kernels/core/sock.c LIBS: -lfcgi -ljansson -lzmq -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* Requests taken apart: percent escapes, UTF-8, targets, JSON, fields, routes. */
 #include <errno.h>
 #include <stdint.h>
