@@ -75,7 +75,7 @@ def test_routes(a):
     assert h["Allow"]
     check_error(a.call("POST", "/v1/sandboxes/sb-0/pause", {}), 409, "not_supported")
     check_error(a.call("GET", "/v1/kernels/k-0/connection"), 404, "not_found")
-    check_error(a.call("GET", "/v1/kernels/k-0/connection?transport=ip"), 400, "bad_query")
+    check_error(a.call("GET", "/v1/kernels/k-0/connection?transport=ip"), 400, "bad_query", "transport")
     status, page, h = a.call("GET", "/", key=None)
     assert status == 200 and b"page" in page and "default-src 'self'" in h["Content-Security-Policy"]
     c, r = a.open("HEAD", "/v1/me")
