@@ -126,9 +126,13 @@ static void args_rest(struct qemu_args *a)
 }
 
 /* tsc_early_khz: on a loaded host the guest cannot measure the TSC and hangs
- * or falls to a clock of 4 ms steps. mitigations=off in software emulation:
- * the page table switches cost most of a system call, and no speculation of the
- * host's is the guest's to steer. */
+ * or falls to a clock of 4 ms steps. In software emulation besides, measured on
+ * warm cells: mitigations=off, since the page table switches cost most of a system
+ * call, and no speculation of the host's is the guest's to steer; no huge pages,
+ * since QEMU forgets all translations of addresses when one page inside one changes;
+ * no pressure figures (psi), which every switch of tasks would count. */
+#define GUEST_EMULATED " mitigations=off transparent_hugepage=never psi=0"
+
 static void args_boot(struct qemu_args *a, const struct keeper_config *c)
 {
 	arg(a, "-kernel");
@@ -137,7 +141,7 @@ static void args_boot(struct qemu_args *a, const struct keeper_config *c)
 	arg(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_INITRD);
 	arg(a, "-append");
 	arg(a, "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=%u random.trust_cpu=on%s",
-	    c->tsc_khz, c->engine == SPAWN_ENGINE_TCG ? " mitigations=off" : "");
+	    c->tsc_khz, c->engine == SPAWN_ENGINE_TCG ? GUEST_EMULATED : "");
 }
 
 int qemu_args_build(struct qemu_args *ret, const struct keeper_config *c)
