@@ -63,12 +63,14 @@ SPAWN_DIRS := appliance/spawn vmm/jail
 SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
+VMM_DIRS := vmm/machine
+VMM_LIBS :=
 COMMAND_DIRS := appliance/command appliance/kernel appliance/jupyter
 # ZeroMQ's side of a kernel, as the kernels themselves have it.
 COMMAND_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
 COMMAND_LIBS := -lcurl -ljansson -lzmq -lwebsockets -luv -lcrypto
 
-HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
+HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel-vmm carrel carrel-preload.so
 
 all: $(addprefix $(OUT)/,$(HOST_PROGRAMS)) page ## build the host programs and the page
 
@@ -87,6 +89,9 @@ $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
 $(OUT)/carrel-keeper: $(call objs,$(KEEPER_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(KEEPER_LIBS)
+$(OUT)/carrel-vmm: $(call objs,$(VMM_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(VMM_LIBS)
 $(OUT)/carrel: $(call objs,$(COMMAND_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(COMMAND_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
@@ -126,7 +131,7 @@ UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests
 .SECONDEXPANSION:
-DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o $(OUT)/obj/kernels/bash/main.o
+DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o $(OUT)/obj/kernels/bash/main.o $(OUT)/obj/vmm/machine/main.o
 unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
 unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
 $(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out $$(DAEMON_MAIN),$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))
@@ -161,6 +166,18 @@ check: ## quick checks: unit tests and the sources' form
 bench: all ## the benchmark table
 	@tests/bench/run
 
+# The guests of the lab's tests, each alone in an initramfs.
+LAB_GUESTS := build/lab/hello build/lab/guest
+build/lab/hello: tests/lab/hello.c
+build/lab/guest: tests/lib/engine_guest.c
+$(LAB_GUESTS):
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) -O1 -static -o $@ $<
+
+lab: build/carrel-vmm $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
+	@tests/lab/run $(CMD)
+
 FUZZ_S ?= 60
 fuzz: ## every fuzzer for FUZZ_S seconds each
 	@FUZZ_S=$(FUZZ_S) tests/fuzz/run
@@ -172,5 +189,5 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
-.PHONY: all page guest unit run image setup test check bench fuzz clean help
+.PHONY: all page guest unit run image setup test check bench lab fuzz clean help
 .SECONDARY:

@@ -28,7 +28,7 @@ static void release(uint8_t *base, uint64_t size)
 
 static int populate(struct guest_memory *ret, int fd, int flags, uint64_t size)
 {
-	uint8_t *base;
+	uint8_t *base = NULL;
 	int err = reserve(size, &base);
 
 	if (err)
