@@ -10,6 +10,7 @@ enum {
 	FADT_HW_REDUCED = 1 << 20,
 	FADT_RESET_REGISTER = 1 << 10,
 	FADT_WBINVD = 1 << 0,
+	FADT_NO_BUTTONS = 1 << 4 | 1 << 5, /* none of power or sleep in fixed hardware */
 	/* No VGA, no MSI, no PCIe power management, no CMOS clock; and, by leaving
 	 * out their bits, no 8042 and no other old device. */
 	FADT_BOOT_ARCH = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5,
@@ -151,7 +152,7 @@ static uint64_t fadt_write(struct writer *w, uint64_t dsdt)
 	struct fadt f = { .header = header_make("FACP", 6, sizeof(f)),
 			  .dsdt = (uint32_t)dsdt,
 			  .boot_arch = FADT_BOOT_ARCH,
-			  .flags = FADT_HW_REDUCED | FADT_RESET_REGISTER | FADT_WBINVD,
+			  .flags = FADT_HW_REDUCED | FADT_RESET_REGISTER | FADT_WBINVD | FADT_NO_BUTTONS,
 			  .reset = power_register(ACPI_RESET),
 			  .reset_value = ACPI_RESET_VALUE,
 			  .minor = 4,
