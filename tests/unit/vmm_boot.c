@@ -4,6 +4,7 @@
 #include <asm/bootparam.h>
 #include <elf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
