@@ -43,7 +43,8 @@ struct virtio_ops {
 	/* Back to the state of its birth; nothing is in flight on return. On a
 	 * vCPU's thread, so without the loop. May be NULL. */
 	void (*reset)(struct virtio_device *d);
-	/* Before a snapshot, vCPUs stopped: 0 with nothing in flight. May be NULL. */
+	/* Before a snapshot, vCPUs stopped: 0 with nothing in flight, and what came
+	 * while it waited is kicked for later. May be NULL. */
 	int (*drain)(struct virtio_device *d);
 	/* Its own bytes of a saved state, at most VIRTIO_STATE_MAX; returns how
 	 * many. load takes any bytes: a negative errno if they were never saved

@@ -3,21 +3,21 @@
  * Rings and descriptors lie in memory that a hostile driver changes at any
  * instant: each field is read once, checked, and used as read. The rings'
  * places are validated once, by virtqueue_start, and the registers that name
- * them cannot change after it. Indirect descriptors are not offered.
+ * them cannot change after it. Indirect descriptors are not offered. Guest and
+ * host are little-endian.
  */
 #ifndef CARREL_VMM_VIRTIO_QUEUE_H
 #define CARREL_VMM_VIRTIO_QUEUE_H
 
 #include <linux/virtio_ring.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
-struct guest_memory;
+#include "chain.h"
+
 struct virtio_device;
 
-enum { VIRTIO_QUEUE_MAX = 128 /* entries; a power of two. A chain is never longer */ };
+enum { VIRTIO_QUEUE_MAX = VIRTIO_CHAIN_MAX /* entries; a power of two */ };
 
 struct virtio_queue {
 	struct virtio_device *device;
@@ -39,15 +39,6 @@ struct virtio_queue {
 	uint16_t signalled; /* next_used at the last look whether to interrupt */
 };
 
-/* One request: first what the driver wrote for us, then what we may write. */
-struct virtio_chain {
-	uint16_t head;
-	unsigned outs, ins;        /* entries of iov */
-	uint32_t out_len, in_len;  /* their bytes */
-	struct iovec iov[VIRTIO_QUEUE_MAX]; /* outs, then ins; each whole in guest RAM */
-	uint64_t gpa[VIRTIO_QUEUE_MAX];
-};
-
 /* -EINVAL unless size is a power of two within bounds, and each ring aligned
  * and whole inside one region of RAM. */
 int virtqueue_start(struct virtio_queue *q, bool event_index);
@@ -59,8 +50,8 @@ int virtqueue_peek(struct virtio_queue *q, struct virtio_chain *ret);
 /* Takes the chain of the last peek. */
 void virtqueue_advance(struct virtio_queue *q);
 
-/* Gives a chain back, of whose writable part the first len bytes were written. */
-void virtqueue_push(struct virtio_queue *q, const struct virtio_chain *c, uint32_t len);
+/* Gives a chain back, of whose in part the first len bytes were written. */
+void virtqueue_push(struct virtio_queue *q, uint16_t head, uint32_t len);
 
 /* Whether the driver wants an interrupt for what was pushed since the last look. */
 bool virtqueue_wants_interrupt(struct virtio_queue *q);

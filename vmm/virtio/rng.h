@@ -6,7 +6,11 @@ struct guest_memory;
 struct loop;
 struct virtio_device;
 
-enum { RNG_REQUEST_MAX = 64 * 1024 };
+enum {
+	RNG_REQUEST_MAX = 64 * 1024,
+	/* Requests in one turn of the loop: at most some milliseconds of the host. */
+	RNG_BUDGET = 16,
+};
 
 int rng_new(const struct guest_memory *m, struct loop *l, struct virtio_device **ret);
 

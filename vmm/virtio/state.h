@@ -14,7 +14,8 @@
 struct virtio_queue_state {
 	uint64_t desc, avail, used;
 	uint32_t size, ready;
-	uint16_t next, signalled; /* nothing is in flight: one index for both rings */
+	uint16_t next; /* of both rings: nothing is in flight */
+	uint16_t signalled;
 	uint32_t reserved;
 };
 static_assert(sizeof(struct virtio_queue_state) == 40, "saved in files");
@@ -30,13 +31,13 @@ struct virtio_device_state {
 };
 static_assert(sizeof(struct virtio_device_state) == 40 + 6 * 40 + 8 + 64, "saved in files");
 
-/* After virtio_device_drain. */
+/* After virtio_device_drain, with no loop and no vCPU running since. */
 void virtio_device_save(const struct virtio_device *d, struct virtio_device_state *ret);
 
-/* Into a device that no driver has touched, guest memory already in place: it
- * goes on where it was, and pending interrupts are raised again, so after the
- * interrupt controllers are restored. -EINVAL: not a state of such a device; the
- * device is then fit for nothing but virtio_device_free. */
+/* Into a device that no driver has touched, guest memory in place: it goes on
+ * where it was. Pending interrupts are raised again, so the interrupt
+ * controllers are restored before. -EINVAL: not a state of such a device; it is
+ * then fit for nothing but virtio_device_free. */
 int virtio_device_load(struct virtio_device *d, const struct virtio_device_state *s);
 
 #endif
