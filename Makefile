@@ -52,7 +52,7 @@ CPPFLAGS += -D_FORTIFY_SOURCE=2
 LDFLAGS += -Wl,-z,relro,-z,now
 endif
 
-srcs = $(sort $(wildcard $(addsuffix /*.c,$(1))))
+srcs = $(sort $(filter %.c,$(1)) $(wildcard $(addsuffix /*.c,$(filter-out %.c,$(1)))))
 objs = $(patsubst %.c,$(OUT)/obj/%.o,$(call srcs,$(1)))
 
 # One row per program: the folders it is made of, then its libraries.
@@ -126,7 +126,8 @@ $(OUT)/carrel-init: $(call objs,kernels/image/init)
 	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
 
 # Unit tests: tests/unit/NAME.c links everything in the folders its first line
-# names (but no daemon's main):  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
+# names (but no daemon's main), and files named there one by one:
+#   /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests

@@ -1,0 +1,99 @@
+#include "rng.h"
+
+#include <errno.h>
+#include <linux/virtio_ids.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "device.h"
+
+static uint32_t least(uint32_t a, size_t b)
+{
+	return a < b ? a : (uint32_t)b;
+}
+
+/* The kernel gives up to 256 bytes whole; a signal may cut longer reads short. */
+static int random_bytes(uint8_t *to, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = getrandom(to, len, 0);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			to += n;
+			len -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+static int chain_randomise(const struct virtio_chain *c, uint32_t len)
+{
+	int err = 0;
+
+	for (unsigned i = c->outs; i < c->outs + c->ins && len > 0 && !err; i++) {
+		uint32_t n = least(len, c->iov[i].iov_len);
+
+		err = random_bytes(c->iov[i].iov_base, n);
+		len -= n;
+	}
+	return err;
+}
+
+/* The cap counts over all pieces: they may lie over each other. */
+static bool serve(struct virtio_queue *q, const struct virtio_chain *c)
+{
+	uint32_t len = least(RNG_REQUEST_MAX, c->in_len);
+
+	if (c->outs > 0) {
+		virtio_device_break(q->device, "a request for random bytes has bytes of its own");
+		return false;
+	}
+	if (chain_randomise(c, len) != 0) {
+		virtio_device_break(q->device, "the host has no random bytes");
+		return false;
+	}
+	chain_mark_dirty(c, q->memory, len);
+	virtqueue_push(q, c->head, len);
+	return true;
+}
+
+static void rng_kick(struct virtio_device *d, unsigned queue)
+{
+	struct virtio_queue *q = &d->queue[queue];
+	struct virtio_chain c;
+	unsigned served = 0;
+
+	while (served < RNG_BUDGET && virtio_pop(q, &c) && serve(q, &c))
+		served++;
+	virtio_notify(q);
+	if (served == RNG_BUDGET)
+		virtio_kick_later(q);
+}
+
+static void rng_free(struct virtio_device *d)
+{
+	free(d);
+}
+
+static const struct virtio_ops rng_ops = {
+	.name = "rng",
+	.id = VIRTIO_ID_RNG,
+	.queues = 1,
+	.kick = rng_kick,
+	.free = rng_free,
+};
+
+int rng_new(const struct guest_memory *m, struct loop *l, struct virtio_device **ret)
+{
+	struct virtio_device *d = calloc(1, sizeof(*d));
+	int err = d ? virtio_device_init(d, &rng_ops, m, l) : -ENOMEM;
+
+	if (err) {
+		free(d);
+		return err;
+	}
+	*ret = d;
+	return 0;
+}
