@@ -1,4 +1,4 @@
-/* UNIT: vmm/machine LIBS: */
+/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring */
 /* The owner's requests: only what adds up is served, and descriptors of the rest do not stay open. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* UNIT: vmm/machine LIBS: */
+/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring */
 /* The machine's parts that need no KVM: guest addresses, bus, loop, serial port,
  * CPUID's rules, ACPI tables. */
 #include <errno.h>
