@@ -112,12 +112,11 @@ class Lab:
                 **options)
         return m, port
 
-    def clone(self, name, memory, state, rootfs, scratch):
+    def clone(self, name, scratch, **files):
         """-> (monitor, port) of a snapshot; scratch is copied"""
         port = Port(self.dir, name)
         m = self.monitor()
-        m.start(memory=memory, state=state, rootfs=rootfs, scratch=self.copy(scratch, name + ".scratch"),
-                agent=port.listener)
+        m.start(scratch=self.copy(scratch, name + ".scratch"), agent=port.listener, **files)
         return m, port
 
 

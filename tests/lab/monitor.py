@@ -27,7 +27,7 @@ GUEST = os.path.join(TOP, "build", "lab", "guest")
 WAIT_S = 120
 
 VERBS = {"start": 1, "pause": 2, "snapshot": 3, "resume": 4, "stat": 5, "balloon": 6, "quit": 7, "ended": 8}
-FILES = ("kernel", "initrd", "rootfs", "scratch", "agent", "console", "memory", "state")
+FILES = ("kernel", "initrd", "rootfs", "scratch", "agent", "console", "memory", "state", "pages")
 STATES = ("empty", "running", "paused", "over")
 FLAGS = {"pvh": 1}
 REQUEST = struct.Struct("<IIQIIIIII2048s")
@@ -147,9 +147,9 @@ class Monitor:
                 os.close(self.console_end)
                 self.console_end = None
 
-    def snapshot(self, memory, state):
-        fds = {"memory": os.open(memory, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600),
-               "state": os.open(state, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)}
+    def snapshot(self, **files):
+        """files: paths, of state and of memory or pages"""
+        fds = {name: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for name, path in files.items()}
         try:
             return self.ask("snapshot", fds)
         finally:

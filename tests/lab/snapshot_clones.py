@@ -17,13 +17,13 @@ def main():
         g.close()
         memory, state = lab.path("memory"), lab.path("state")
         try:
-            m.snapshot(memory, state)
+            m.snapshot(memory=memory, state=state)
             raise AssertionError("a running machine was saved")
         except Refused as e:
             assert "paused" in e.message, e
         m.ask("pause")
         began = time.monotonic()
-        m.snapshot(memory, state)
+        m.snapshot(memory=memory, state=state)
         print(f"saved in {(time.monotonic() - began) * 1000:.0f} ms: state {os.path.getsize(state)} bytes, "
               f"memory {os.stat(memory).st_blocks // 2048} MiB")
         m.ask("resume")
@@ -35,7 +35,7 @@ def main():
         clones = []
         for name in ("first", "second"):
             began = time.monotonic()
-            c, port = lab.clone(name, memory, state, **disks)
+            c, port = lab.clone(name, memory=memory, state=state, **disks)
             started = time.monotonic()
             clones.append((c, Lines(port)))
             answer = clones[-1][1].ask("ping")

@@ -11,7 +11,7 @@ static const struct {
 } verb_files[] = {
 	[CONTROL_START] = { 0, (1u << CONTROL_FILES) - 1 },
 	[CONTROL_PAUSE] = { 0, 0 },
-	[CONTROL_SNAPSHOT] = { 1u << CONTROL_MEMORY | 1u << CONTROL_STATE, 0 },
+	[CONTROL_SNAPSHOT] = { 1u << CONTROL_STATE, 1u << CONTROL_MEMORY | 1u << CONTROL_PAGES },
 	[CONTROL_RESUME] = { 0, 0 },
 	[CONTROL_STAT] = { 0, 0 },
 	[CONTROL_BALLOON] = { 0, 0 },
@@ -28,6 +28,8 @@ static int start_check(const struct control_request *r, struct problem *p)
 			return problem_set(p, -EPROTO, "a snapshot is memory and state, without a kernel");
 	} else if (!(r->files & 1u << CONTROL_KERNEL)) {
 		return problem_set(p, -EPROTO, "neither a kernel nor a snapshot");
+	} else if (r->files & 1u << CONTROL_PAGES) {
+		return problem_set(p, -EPROTO, "changed pages without a snapshot");
 	}
 	if (!memchr(r->cmdline, '\0', sizeof(r->cmdline)))
 		return problem_set(p, -EPROTO, "the command line has no end");
@@ -48,6 +50,8 @@ int control_check(const struct control_request *r, size_t size, unsigned files_c
 	if ((unsigned)__builtin_popcount(r->files) != files_count)
 		return problem_set(p, -EPROTO, "%u descriptors for %d files", files_count,
 				   __builtin_popcount(r->files));
+	if (r->verb == CONTROL_SNAPSHOT && !(r->files & 1u << CONTROL_MEMORY) == !(r->files & 1u << CONTROL_PAGES))
+		return problem_set(p, -EPROTO, "a snapshot is of all memory or of the pages that changed");
 	return r->verb == CONTROL_START ? start_check(r, p) : 0;
 }
 

@@ -20,7 +20,7 @@ enum { CONTROL_VERSION = 1 };
 enum control_verb {
 	CONTROL_START = 1, /* boot, or go on from a snapshot if STATE is among the files */
 	CONTROL_PAUSE,
-	CONTROL_SNAPSHOT, /* of a paused machine, into the files STATE and MEMORY */
+	CONTROL_SNAPSHOT, /* of a paused machine, into STATE and one of MEMORY and PAGES */
 	CONTROL_RESUME,
 	CONTROL_STAT,
 	CONTROL_BALLOON, /* how much the guest is to give up */
@@ -38,6 +38,7 @@ enum control_file {
 	CONTROL_CONSOLE, /* boot messages; none: they are dropped */
 	CONTROL_MEMORY,	 /* a snapshot's: copy-on-write for START, written by SNAPSHOT */
 	CONTROL_STATE,
+	CONTROL_PAGES, /* what differs from MEMORY: vmm/pages.h */
 	CONTROL_FILES,
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/kvm.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,12 +124,13 @@ void kvm_free(struct kvm *k)
 	k->vm_fd = -1;
 }
 
-static int slot_set(const struct kvm *k, struct kvm_userspace_memory_region *slot, struct problem *p)
+static int slot_set(const struct kvm *k, struct kvm_userspace_memory_region *slot, bool log, struct problem *p)
 {
 	int err;
 
 	if (slot->memory_size == 0)
 		return 0;
+	slot->flags = log ? KVM_MEM_LOG_DIRTY_PAGES : 0;
 	err = kvm_ioctl(k->vm_fd, KVM_SET_USER_MEMORY_REGION, slot);
 	return err < 0 ? problem_set(p, err, "KVM_SET_USER_MEMORY_REGION, slot %u", slot->slot) : 0;
 }
@@ -142,9 +144,32 @@ int kvm_memory(const struct kvm *k, const struct guest_memory *m, struct problem
 						    .guest_phys_addr = MEMORY_HOLE_END,
 						    .memory_size = memory_high(m),
 						    .userspace_addr = (uintptr_t)m->base + MEMORY_HOLE };
-	int err = slot_set(k, &low, p);
+	int err = slot_set(k, &low, m->dirty, p);
 
-	return err ? err : slot_set(k, &high, p);
+	return err ? err : slot_set(k, &high, m->dirty, p);
+}
+
+static int slot_collect(const struct kvm *k, const struct guest_memory *m, uint32_t slot, uint64_t first,
+			uint64_t count)
+{
+	uint64_t *log = calloc((count + 63) / 64 + 1, sizeof(*log));
+	struct kvm_dirty_log request = { .slot = slot, .dirty_bitmap = log };
+	int err;
+
+	if (!log)
+		return -ENOMEM;
+	err = count ? kvm_ioctl(k->vm_fd, KVM_GET_DIRTY_LOG, &request) : 0;
+	if (err >= 0)
+		memory_mark_log(m, first, log, count);
+	free(log);
+	return err < 0 ? err : 0;
+}
+
+int kvm_dirty_collect(const struct kvm *k, const struct guest_memory *m)
+{
+	int err = slot_collect(k, m, SLOT_LOW, 0, memory_low(m) / MEMORY_PAGE);
+
+	return err ? err : slot_collect(k, m, SLOT_HIGH, MEMORY_HOLE / MEMORY_PAGE, memory_high(m) / MEMORY_PAGE);
 }
 
 int kvm_irqfd(const struct kvm *k, int fd, unsigned gsi)

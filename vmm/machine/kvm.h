@@ -25,8 +25,10 @@ int kvm_new(struct kvm *ret, int dev_fd, struct problem *p);
 /* Legal for one that is not open: vm_fd -1. */
 void kvm_free(struct kvm *k);
 
-/* Step 5. */
+/* Step 5. Where memory is tracked KVM keeps a log of the pages that vCPUs write. */
 int kvm_memory(const struct kvm *k, const struct guest_memory *m, struct problem *p);
+/* That log, as marks of the memory; KVM's own begins anew. */
+int kvm_dirty_collect(const struct kvm *k, const struct guest_memory *m);
 
 /* Writing to fd, an eventfd, raises the interrupt gsi. */
 int kvm_irqfd(const struct kvm *k, int fd, unsigned gsi);

@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layout.h"
@@ -65,6 +64,7 @@ int machine_new(struct machine *m, int kvm_fd, void (*ended)(void *arg, enum mac
 	int err;
 
 	*m = (struct machine){ .kvm = { .dev_fd = kvm_fd, .vm_fd = -1 },
+			       .memory_fd = -1,
 			       .console_fd = -1,
 			       .serial_irq_fd = -1,
 			       .event_fd = -1,
@@ -95,6 +95,9 @@ void machine_free(struct machine *m)
 	machine_devices_free(m);
 	kvm_free(&m->kvm);
 	memory_free(&m->memory);
+	if (m->memory_fd >= 0)
+		close(m->memory_fd);
+	m->memory_fd = -1;
 	if (m->end_fd >= 0)
 		loop_unwatch(m->loop, m->end_fd);
 	if (m->end_fd >= 0)
@@ -128,19 +131,20 @@ static int vcpus_new(struct machine *m, unsigned count, struct problem *p)
 	return 0;
 }
 
-static int memory_of_file(struct machine *m, int fd, uint64_t size)
+static int memory_make(struct machine *m, struct control_message *message, uint64_t size)
 {
-	struct stat st;
+	int err;
 
-	if (fstat(fd, &st) != 0)
-		return -errno;
-	m->memory_inode = st.st_ino;
-	m->memory_device = st.st_dev;
-	return memory_map(&m->memory, fd, size);
+	m->memory_fd = message->files[CONTROL_MEMORY];
+	message->files[CONTROL_MEMORY] = -1;
+	if (m->memory_fd < 0)
+		return memory_new(&m->memory, size);
+	err = memory_map(&m->memory, m->memory_fd, size);
+	return err ? err : memory_track(&m->memory);
 }
 
 int machine_assemble(struct machine *m, struct control_message *message, uint64_t memory_size, unsigned vcpus,
-		     int memory_fd, struct problem *p)
+		     struct problem *p)
 {
 	int err;
 
@@ -151,7 +155,7 @@ int machine_assemble(struct machine *m, struct control_message *message, uint64_
 	err = kvm_new(&m->kvm, m->kvm.dev_fd, p);
 	if (err)
 		return err;
-	err = memory_fd < 0 ? memory_new(&m->memory, memory_size) : memory_of_file(m, memory_fd, memory_size);
+	err = memory_make(m, message, memory_size);
 	if (err)
 		return problem_set(p, err, "%llu MiB of guest memory", (unsigned long long)memory_size >> 20);
 	err = kvm_memory(&m->kvm, &m->memory, p);
@@ -204,7 +208,7 @@ int machine_boot(struct machine *m, struct control_message *message, struct prob
 					  .cmdline = r->cmdline,
 					  .pvh = r->flags & CONTROL_PVH };
 	struct boot_entry entry;
-	int err = machine_assemble(m, message, (uint64_t)r->memory_mb << 20, r->vcpus, -1, p);
+	int err = machine_assemble(m, message, (uint64_t)r->memory_mb << 20, r->vcpus, p);
 
 	if (!err)
 		err = boot_load(&m->memory, &files, &entry, p);

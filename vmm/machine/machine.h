@@ -8,7 +8,6 @@
 #define CARREL_MACHINE_MACHINE_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "acpi.h"
 #include "bus.h"
@@ -42,8 +41,7 @@ struct machine {
 	struct loop *loop;
 	struct kvm kvm;
 	struct guest_memory memory;
-	ino_t memory_inode; /* of the file it is mapped from; 0: of none */
-	dev_t memory_device;
+	int memory_fd; /* the file it is mapped from; -1: none */
 	struct cpuid cpuid; /* what KVM offers */
 	struct vcpu vcpus[ACPI_VCPUS_MAX];
 	unsigned vcpu_count;
@@ -73,10 +71,10 @@ void machine_free(struct machine *m);
  * machine_free() only. */
 int machine_boot(struct machine *m, struct control_message *message, struct problem *p);
 
-/* For a snapshot's loader: all of the machine but the content of memory and registers.
- * memory_fd: its memory file; -1: empty memory. */
+/* For a snapshot's loader: all of the machine but the content of registers. Memory is the
+ * message's file MEMORY, tracked; or empty where there is none. */
 int machine_assemble(struct machine *m, struct control_message *message, uint64_t memory_size, unsigned vcpus,
-		     int memory_fd, struct problem *p);
+		     struct problem *p);
 /* A new generation id in guest memory; tell: and an interrupt that says so. */
 int machine_generation(struct machine *m, bool tell);
 /* Of one vCPU of this machine. */

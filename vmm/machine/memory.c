@@ -118,6 +118,23 @@ void memory_mark_dirty(const struct guest_memory *m, uint64_t gpa, uint64_t len)
 
 	if (!m->dirty || !offset_of(m, gpa, len, &offset))
 		return;
-	for (uint64_t page = offset / MEMORY_PAGE; page <= (offset + len - 1) / MEMORY_PAGE; page++)
+	memory_mark_pages(m, offset / MEMORY_PAGE, (offset + len - 1) / MEMORY_PAGE - offset / MEMORY_PAGE + 1);
+}
+
+void memory_mark_pages(const struct guest_memory *m, uint64_t first, uint64_t count)
+{
+	for (uint64_t page = first; m->dirty && page < first + count; page++)
 		atomic_fetch_or_explicit(&m->dirty[page / 64], 1ull << (page % 64), memory_order_relaxed);
+}
+
+void memory_mark_log(const struct guest_memory *m, uint64_t first, const uint64_t *log, uint64_t count)
+{
+	for (uint64_t i = 0; i < (count + 63) / 64; i++)
+		if (log[i])
+			atomic_fetch_or_explicit(&m->dirty[first / 64 + i], log[i], memory_order_relaxed);
+}
+
+bool memory_is_dirty(const struct guest_memory *m, uint64_t page)
+{
+	return atomic_load_explicit(&m->dirty[page / 64], memory_order_relaxed) >> (page % 64) & 1;
 }

@@ -9,6 +9,7 @@
 #ifndef CARREL_MACHINE_MEMORY_H
 #define CARREL_MACHINE_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MEMORY_HOLE (3ull << 30)
@@ -32,7 +33,7 @@ int memory_new(struct guest_memory *ret, uint64_t size);
 int memory_map(struct guest_memory *ret, int fd, uint64_t size);
 /* Legal for one that is zero. */
 void memory_free(struct guest_memory *m);
-/* From now on memory_mark_dirty() is kept. */
+/* From now on marks are kept; none are there yet. */
 int memory_track(struct guest_memory *m);
 
 /* Bytes of RAM below the hole, and above it. */
@@ -41,7 +42,12 @@ uint64_t memory_high(const struct guest_memory *m);
 
 /* The host address of [gpa, gpa+len), or NULL unless all of it is RAM in one region. len 0 is NULL. */
 void *memory_at(const struct guest_memory *m, uint64_t gpa, uint64_t len);
-/* What the monitor itself wrote there: KVM's log does not see it. */
+/* What the monitor itself wrote there: KVM's log does not see it. Nothing happens where it is not tracked. */
 void memory_mark_dirty(const struct guest_memory *m, uint64_t gpa, uint64_t len);
+/* The same by pages, counted in order of base. */
+void memory_mark_pages(const struct guest_memory *m, uint64_t first, uint64_t count);
+/* A log in KVM's form, of count pages from first on, a multiple of 64. */
+void memory_mark_log(const struct guest_memory *m, uint64_t first, const uint64_t *log, uint64_t count);
+bool memory_is_dirty(const struct guest_memory *m, uint64_t page);
 
 #endif

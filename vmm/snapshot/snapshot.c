@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "memory_save.h"
+#include "pages_file.h"
 #include "state.h"
 #include "vcpu_save.h"
 #include "vm_save.h"
@@ -39,38 +40,57 @@ static int machine_save(struct machine *m, struct state *s, struct problem *p)
 	return err;
 }
 
-static bool same_file(int fd, const struct machine *m)
+static bool same_file(int a, int b)
 {
-	struct stat st;
+	struct stat sa, sb;
 
-	return fstat(fd, &st) == 0 && m->memory_inode != 0 && st.st_ino == m->memory_inode &&
-	       st.st_dev == m->memory_device;
+	return a >= 0 && b >= 0 && fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_ino == sb.st_ino &&
+	       sa.st_dev == sb.st_dev;
+}
+
+static int files_refused(const struct machine *m, const struct control_message *message, struct problem *p)
+{
+	if (m->state != CONTROL_PAUSED)
+		return problem_set(p, -EINVAL, "only a paused machine can be saved");
+	if (same_file(message->files[CONTROL_MEMORY], m->memory_fd))
+		return problem_set(p, -EBUSY, "the machine runs from this memory file");
+	if (message->files[CONTROL_PAGES] >= 0 && m->memory_fd < 0)
+		return problem_set(p, -EINVAL, "the machine runs from no memory file that pages could differ from");
+	return 0;
+}
+
+static int files_write(struct machine *m, const struct control_message *message, struct state *s,
+		       struct problem *p)
+{
+	int err;
+
+	state_seal(s);
+	if (message->files[CONTROL_PAGES] >= 0) {
+		err = pages_file_save(m, s, message->files[CONTROL_PAGES], p);
+	} else {
+		err = memory_save(&m->memory, message->files[CONTROL_MEMORY]);
+		if (err)
+			problem_set(p, err, "the memory file");
+	}
+	if (err)
+		return err;
+	err = state_write(s, message->files[CONTROL_STATE]);
+	return err ? problem_set(p, err, "the state file") : 0;
 }
 
 int snapshot_save(struct machine *m, const struct control_message *message, struct problem *p)
 {
 	struct state *s;
-	int err;
+	int err = files_refused(m, message, p);
 
-	if (m->state != CONTROL_PAUSED)
-		return problem_set(p, -EINVAL, "only a paused machine can be saved");
-	if (same_file(message->files[CONTROL_MEMORY], m))
-		return problem_set(p, -EBUSY, "the machine runs from this memory file");
+	if (err)
+		return err;
 	s = state_new(m->vcpu_count);
 	if (!s)
 		return problem_set(p, -ENOMEM, "the machine's state");
 	err = machine_save(m, s, p);
-	if (!err) {
-		err = memory_save(&m->memory, message->files[CONTROL_MEMORY]);
-		if (err)
-			problem_set(p, err, "the memory file");
-	}
-	if (!err) {
-		state_seal(s);
-		err = state_write(s, message->files[CONTROL_STATE]);
-		if (err)
-			problem_set(p, err, "the state file");
-	}
+	if (!err)
+		err = files_write(m, message, s, p);
 	free(s);
 	return err;
 }
@@ -111,16 +131,18 @@ static int files_check(const struct control_message *message, const struct state
 static int machine_load(struct machine *m, struct control_message *message, const struct state *s,
 			struct problem *p)
 {
+	int pages = message->files[CONTROL_PAGES];
 	int err = files_check(message, s, p);
 
 	if (!err)
-		err = machine_assemble(m, message, s->header.memory_size, s->header.vcpus,
-				       message->files[CONTROL_MEMORY], p);
+		err = machine_assemble(m, message, s->header.memory_size, s->header.vcpus, p);
 	if (err)
 		return err;
 	if (m->device_count != s->header.devices)
 		return problem_set(p, -EINVAL, "the snapshot's machine had %u devices", s->header.devices);
-	err = vcpus_load(m, s, p);
+	err = pages >= 0 ? pages_file_load(m, s, pages, p) : 0;
+	if (!err)
+		err = vcpus_load(m, s, p);
 	if (!err)
 		err = vm_load(m, &s->vm, p);
 	if (!err)

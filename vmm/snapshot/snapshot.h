@@ -9,12 +9,13 @@
 
 #include "vmm/machine/machine.h"
 
-/* The files STATE and MEMORY of a SNAPSHOT request are emptied and written, state last. The machine
- * stays paused, and may go on whatever came of it. -EINVAL: it is not paused; -EBUSY: MEMORY is the
- * file this machine runs from. */
+/* The files of a SNAPSHOT request are emptied and written, state last: STATE, and all of memory into MEMORY
+ * or, of a machine that runs from a memory file, what differs from that into PAGES. The machine stays
+ * paused, and may go on whatever came of it. -EINVAL: it is not paused, or has no memory file; -EBUSY:
+ * MEMORY is the file this machine runs from. */
 int snapshot_save(struct machine *m, const struct control_message *message, struct problem *p);
 
-/* An empty machine goes on from the files STATE and MEMORY of a START request, with the disks and
+/* An empty machine goes on from the files STATE, MEMORY and PAGES of a START request, with the disks and
  * sockets it had: running, with a new generation id. After an error it is fit for machine_free() only. */
 int snapshot_load(struct machine *m, struct control_message *message, struct problem *p);
 

@@ -26,7 +26,7 @@ enum {
 struct state_vcpu {
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
-	struct kvm_xsave xsave;
+	uint8_t xsave[4096]; /* struct kvm_xsave, whose end newer headers leave open */
 	struct kvm_xcrs xcrs;
 	struct kvm_debugregs debugregs;
 	struct kvm_lapic_state lapic;

@@ -123,7 +123,7 @@ static int steps_run(int fd, const struct step *steps, size_t count, struct prob
 int vcpu_save(const struct vcpu *v, int dev_fd, struct state_vcpu *ret, struct problem *p)
 {
 	const struct step before[] = { STEP(GET_MP_STATE, &ret->mp),	     STEP(GET_REGS, &ret->regs),
-				       STEP(GET_SREGS, &ret->sregs),	     STEP(GET_XSAVE, &ret->xsave),
+				       STEP(GET_SREGS, &ret->sregs),	     STEP(GET_XSAVE, ret->xsave),
 				       STEP(GET_XCRS, &ret->xcrs),	     STEP(GET_DEBUGREGS, &ret->debugregs),
 				       STEP(GET_LAPIC, &ret->lapic) };
 	const struct step after[] = { STEP(GET_VCPU_EVENTS, &ret->events) };
@@ -201,7 +201,7 @@ int vcpu_load(struct vcpu *v, const struct state_vcpu *s, const struct cpuid_rul
 {
 	struct state_vcpu c = *s; /* KVM takes pointers to what it does not change as if it did */
 	const struct step registers[] = { STEP(SET_MP_STATE, &c.mp), STEP(SET_REGS, &c.regs),
-					  STEP(SET_SREGS, &c.sregs), STEP(SET_XSAVE, &c.xsave) };
+					  STEP(SET_SREGS, &c.sregs), STEP(SET_XSAVE, c.xsave) };
 	const struct step xcrs[] = { STEP(SET_XCRS, &c.xcrs) };
 	const struct step apic[] = { STEP(SET_DEBUGREGS, &c.debugregs), STEP(SET_LAPIC, &c.lapic) };
 	const struct step events[] = { STEP(SET_VCPU_EVENTS, &c.events) };
