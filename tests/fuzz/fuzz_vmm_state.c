@@ -1,4 +1,4 @@
-/* FUZZ: vmm/snapshot/state.c vmm/snapshot/crc64.c vmm/machine/problem.c LIBS: */
+/* FUZZ: vmm/snapshot/state.c vmm/snapshot/crc64.c vmm/snapshot/file.c vmm/machine/problem.c LIBS: */
 /* Any bytes as a machine's state: refused, or with counts that hold. Every second input is given a
  * right size and sum, which no fuzzer would guess. */
 #include <stddef.h>

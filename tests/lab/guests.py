@@ -83,6 +83,10 @@ class Lab:
         self.monitors.append(Monitor())
         return self.monitors[-1]
 
+    def kill(self, m):
+        self.monitors.remove(m)
+        m.kill()
+
     def end(self, m):
         """Its end now, and how it was is checked."""
         self.monitors.remove(m)
@@ -92,13 +96,13 @@ class Lab:
         return {"rootfs": self.sparse(name + ".rootfs", 1 << 20, b"ROOT"),
                 "scratch": self.sparse(name + ".scratch", 64 << 20)}
 
-    def boot_lines(self, name, **options):
+    def boot_lines(self, name, cmdline=CMDLINE, **options):
         """-> (monitor, port) of the line-answering guest, with small disks"""
         port = Port(self.dir, name)
         initrd = self.path(name + ".initrd")
         shutil.move(initramfs(GUEST, os.path.join(self.image, "initrd")), initrd)
         m = self.monitor()
-        m.start(kernel=os.path.join(self.image, "vmlinux"), initrd=initrd, cmdline=CMDLINE, agent=port.listener,
+        m.start(kernel=os.path.join(self.image, "vmlinux"), initrd=initrd, cmdline=cmdline, agent=port.listener,
                 **self.lines_disks(name), **options)
         return m, port
 

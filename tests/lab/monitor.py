@@ -89,8 +89,7 @@ class Monitor:
     def __exit__(self, kind, value, trace):
         if kind is not None:
             print("console:", self.console_text(), file=sys.stderr)
-            self.p.kill()
-            self.p.wait()
+            self.kill()
             return
         if self.p.poll() is None:
             with contextlib.suppress(OSError):
@@ -101,8 +100,8 @@ class Monitor:
 
     # --- requests ---
 
-    def ask(self, verb, fds=None, flags=(), memory_mb=0, vcpus=0, balloon_mb=0, cmdline=""):
-        """fds: descriptors by the names of FILES. -> the reply as a dict; Refused."""
+    def send(self, verb, fds=None, flags=(), memory_mb=0, vcpus=0, balloon_mb=0, cmdline=""):
+        """fds: descriptors by the names of FILES; nobody waits for the reply."""
         self.serial += 1
         fds = fds or {}
         order = [f for f in FILES if f in fds]
@@ -111,6 +110,10 @@ class Monitor:
                             balloon_mb, 0, cmdline.encode())
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fds[f] for f in order]))] if fds else []
         self.control.sendmsg([data], rights)
+
+    def ask(self, verb, fds=None, **request):
+        """-> the reply to what send() sends, as a dict; Refused."""
+        self.send(verb, fds, **request)
         while True:
             reply = self._reply()
             if reply["serial"] == self.serial:
@@ -139,7 +142,7 @@ class Monitor:
                 fds["console"] = self.console_end
             if agent is not None:
                 fds["agent"] = agent.fileno()
-            return self.ask("start", fds, flags, memory_mb, vcpus, cmdline=cmdline)
+            return self.ask("start", fds, flags=flags, memory_mb=memory_mb, vcpus=vcpus, cmdline=cmdline)
         finally:
             for fd in opened:
                 os.close(fd)
@@ -149,12 +152,23 @@ class Monitor:
 
     def snapshot(self, **files):
         """files: paths, of state and of memory or pages"""
+        return self._snapshot(self.ask, files)
+
+    def snapshot_send(self, **files):
+        self._snapshot(self.send, files)
+
+    @staticmethod
+    def _snapshot(how, files):
         fds = {name: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for name, path in files.items()}
         try:
-            return self.ask("snapshot", fds)
+            return how("snapshot", fds)
         finally:
             for fd in fds.values():
                 os.close(fd)
+
+    def kill(self):
+        self.p.kill()
+        self.p.wait()
 
     def wait_ended(self):
         """-> the sentence of the guest's end"""

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""A snapshot of a running guest, two clones that both answer, and files that are not its own."""
+"""A snapshot of a running guest, and two clones that both answer, share nothing and know that they are clones."""
 import os
 import time
 
-from guests import Lab, Lines
+from guests import CMDLINE, Lab, Lines
 from monitor import Refused
 
 
 def main():
     with Lab() as lab:
-        m, port = lab.boot_lines("source")
+        # loglevel: the guest's kernel says on the console when it reseeds.
+        m, port = lab.boot_lines("source", cmdline=CMDLINE + " loglevel=6")
         g = Lines(port)
         assert g.ask("ping").startswith("pong 1 ")
         assert g.ask("write before") == "wrote"
@@ -46,6 +47,8 @@ def main():
             assert g.ask("read") == "read before"
             assert g.ask(f"write clone{i}") == "wrote"
             assert g.ask(f"paint {i + 10} 2") == "painted"
+        for c, _ in clones:
+            c.console_wait("crng reseeded due to virtual machine fork")
         for i, (c, g) in enumerate(clones):
             assert g.ask("read") == f"read clone{i}", "clones share no disk"
             assert g.ask(f"painted {i + 10} 2") == "wrong 0", "clones share no memory"

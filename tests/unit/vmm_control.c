@@ -48,6 +48,14 @@ static void requests_that_do_not_add_up_are_refused(void)
 	CHECK_INT(check(&r), -EPROTO);
 	r = request(CONTROL_SNAPSHOT, memory);
 	CHECK_INT(check(&r), -EPROTO);
+	r = request(CONTROL_SNAPSHOT, state);
+	CHECK_INT(check(&r), -EPROTO);
+	r = request(CONTROL_SNAPSHOT, memory | state | 1u << CONTROL_PAGES);
+	CHECK_INT(check(&r), -EPROTO);
+	r = request(CONTROL_SNAPSHOT, state | 1u << CONTROL_PAGES);
+	CHECK_INT(check(&r), 0);
+	r = request(CONTROL_START, kernel | 1u << CONTROL_PAGES);
+	CHECK_INT(check(&r), -EPROTO);
 	r = request(CONTROL_START, 1u << CONTROL_FILES | kernel);
 	CHECK_INT(check(&r), -EPROTO);
 	r = request(CONTROL_START, memory | kernel);

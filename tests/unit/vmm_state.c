@@ -9,6 +9,7 @@
 #include "check.h"
 #include "vmm/snapshot/crc64.h"
 #include "vmm/snapshot/memory_save.h"
+#include "vmm/snapshot/pages_file.h"
 #include "vmm/snapshot/state.h"
 
 enum { VCPUS = 2 };
@@ -154,6 +155,87 @@ static void zero_pages_are_holes_in_the_memory_file(void)
 	close(fd);
 }
 
+/* Memory from a file, a page of each kind changed, and what is saved of it. */
+struct clone {
+	struct guest_memory memory;
+	struct state *state;
+	int memory_fd, pages_fd;
+};
+
+static struct clone clone_make(void)
+{
+	struct clone c = { .state = state_make(), .memory_fd = file_new(), .pages_fd = file_new() };
+	uint8_t page[4096];
+
+	memset(page, 'f', sizeof(page));
+	for (off_t at = 0; at < (off_t)MEMORY_MIN; at += 4096)
+		CHECK(pwrite(c.memory_fd, page, sizeof(page), at) == sizeof(page));
+	CHECK_INT(memory_map(&c.memory, c.memory_fd, MEMORY_MIN), 0);
+	CHECK_INT(memory_track(&c.memory), 0);
+	memset(c.memory.base + 8 * 4096, 'd', 2 * 4096);
+	memset(c.memory.base + 10 * 4096, 0, 4096);
+	memset(c.memory.base + MEMORY_MIN - 4096, 'e', 4096);
+	memory_mark_dirty(&c.memory, 8 * 4096, 3 * 4096);
+	memory_mark_dirty(&c.memory, MEMORY_MIN - 4096, 4096);
+	CHECK_INT(pages_file_save(&c.memory, c.memory_fd, c.state, c.pages_fd, NULL), 0);
+	return c;
+}
+
+static void clone_free(struct clone *c)
+{
+	memory_free(&c->memory);
+	free(c->state);
+	close(c->memory_fd);
+	close(c->pages_fd);
+}
+
+static int pages_load(const struct clone *c, struct guest_memory *ret)
+{
+	CHECK_INT(memory_map(ret, c->memory_fd, MEMORY_MIN), 0);
+	CHECK_INT(memory_track(ret), 0);
+	return pages_file_load(ret, c->memory_fd, c->state, c->pages_fd, NULL);
+}
+
+static void changed_pages_come_back_over_the_memory_file(void)
+{
+	struct clone c = clone_make();
+	struct guest_memory back;
+	struct stat st;
+
+	CHECK(fstat(c.pages_fd, &st) == 0 && st.st_size < 5 * 4096);
+	CHECK_INT(pages_load(&c, &back), 0);
+	CHECK(memcmp(back.base, c.memory.base, MEMORY_MIN) == 0);
+	for (uint64_t i = 0; i < MEMORY_MIN / 4096; i++)
+		CHECK_INT(memory_is_dirty(&back, i), (i >= 8 && i <= 10) || i == MEMORY_MIN / 4096 - 1);
+	memory_free(&back);
+	clone_free(&c);
+}
+
+static void pages_of_another_moment_are_refused(void)
+{
+	struct clone c = clone_make();
+	struct guest_memory back;
+	struct stat st;
+
+	c.state->vcpu[0].regs.rax++;
+	state_seal(c.state);
+	CHECK_INT(pages_load(&c, &back), -EINVAL);
+	memory_free(&back);
+	clone_free(&c);
+
+	c = clone_make();
+	CHECK(pwrite(c.memory_fd, "x", 1, 0) == 1);
+	CHECK_INT(pages_load(&c, &back), -EINVAL);
+	memory_free(&back);
+	clone_free(&c);
+
+	c = clone_make();
+	CHECK(fstat(c.pages_fd, &st) == 0 && ftruncate(c.pages_fd, st.st_size - 1) == 0);
+	CHECK_INT(pages_load(&c, &back), -EINVAL);
+	memory_free(&back);
+	clone_free(&c);
+}
+
 int main(void)
 {
 	the_checksum_is_the_known_one();
@@ -162,5 +244,7 @@ int main(void)
 	each_changed_byte_is_found();
 	counts_that_do_not_hold_are_refused_with_a_right_sum();
 	zero_pages_are_holes_in_the_memory_file();
+	changed_pages_come_back_over_the_memory_file();
+	pages_of_another_moment_are_refused();
 	return 0;
 }

@@ -5,24 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file.h"
+
 static bool page_is_zero(const uint8_t *page)
 {
 	/* A page that starts with a zero and equals itself one byte on is zeros. */
 	return page[0] == 0 && memcmp(page, page + 1, MEMORY_PAGE - 1) == 0;
-}
-
-static int write_range(const struct guest_memory *m, int fd, uint64_t from, uint64_t to)
-{
-	while (from < to) {
-		ssize_t n = pwrite(fd, m->base + from, to - from, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		from += (uint64_t)n;
-	}
-	return 0;
 }
 
 /* Runs of pages that are not zeros, one write each. */
@@ -38,9 +26,9 @@ int memory_save(const struct guest_memory *m, int fd)
 			at += MEMORY_PAGE;
 			continue;
 		}
-		err = write_range(m, fd, start, at);
+		err = file_write(fd, m->base + start, at - start, start);
 		at += MEMORY_PAGE;
 		start = at;
 	}
-	return err ? err : write_range(m, fd, start, at);
+	return err ? err : file_write(fd, m->base + start, at - start, start);
 }

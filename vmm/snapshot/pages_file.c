@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "vmm/pages.h"
 
 _Static_assert((unsigned long long)PAGES_PAGE == MEMORY_PAGE, "one kind of page");
@@ -14,27 +15,9 @@ struct writer {
 	const struct guest_memory *memory;
 	int fd;
 	struct pages_header header;
-	struct pages_extent *table; /* room for a page in two, the most there can be */
+	struct pages_extent *table; /* room for an extent a page, the most there can be */
 	struct sum data_sum;
 };
-
-static int write_at(int fd, const void *bytes, size_t size, uint64_t offset)
-{
-	const uint8_t *from = bytes;
-
-	while (size > 0) {
-		ssize_t n = pwrite(fd, from, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		from += n;
-		offset += (uint64_t)n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
 
 /* CLEAN, or what kind of extent it belongs to. */
 enum page_kind { PAGE_CLEAN, PAGE_DATA, PAGE_ZEROS };
@@ -57,7 +40,7 @@ static int extent_write(struct writer *w, uint64_t page, uint64_t count, enum pa
 		w->header.zero_pages += count;
 		return 0;
 	}
-	err = write_at(w->fd, from, count * MEMORY_PAGE, (1 + w->header.data_pages) * MEMORY_PAGE);
+	err = file_write(w->fd, from, count * MEMORY_PAGE, (1 + w->header.data_pages) * MEMORY_PAGE);
 	sum_add(&w->data_sum, from, count * MEMORY_PAGE);
 	w->header.data_pages += count;
 	return err;
@@ -81,43 +64,41 @@ static int extents_write(struct writer *w)
 	return err;
 }
 
-static int header_write(struct writer *w, const struct machine *m, const struct state *s)
+static int header_write(struct writer *w, int memory_fd, const struct state *s)
 {
 	struct pages_header *h = &w->header;
 	size_t table_size = h->extents * sizeof(*w->table);
-	int err = write_at(w->fd, w->table, table_size, pages_table_offset(h));
+	int err = file_write(w->fd, w->table, table_size, pages_table_offset(h));
 
 	if (!err)
-		err = pages_ram_sum(m->memory_fd, m->memory.size, &h->ram_sum);
+		err = pages_ram_sum(memory_fd, w->memory->size, &h->ram_sum);
 	if (err)
 		return err;
 	memcpy(h->magic, PAGES_MAGIC, sizeof(h->magic));
 	h->version = PAGES_VERSION;
 	h->page_bytes = PAGES_PAGE;
-	h->ram_bytes = m->memory.size;
+	h->ram_bytes = w->memory->size;
 	h->state_bytes = s->header.size;
 	h->state_sum = sum_of(s, s->header.size);
 	h->table_sum = sum_of(w->table, table_size);
 	h->data_sum = sum_end(&w->data_sum);
 	h->file_bytes = pages_table_offset(h) + table_size;
 	h->header_sum = pages_header_sum(h);
-	return write_at(w->fd, h, sizeof(*h), 0);
+	return file_write(w->fd, h, sizeof(*h), 0);
 }
 
-int pages_file_save(struct machine *m, const struct state *s, int fd, struct problem *p)
+int pages_file_save(const struct guest_memory *m, int memory_fd, const struct state *s, int fd, struct problem *p)
 {
-	struct writer w = { .memory = &m->memory, .fd = fd };
-	int err = kvm_dirty_collect(&m->kvm, &m->memory);
+	struct writer w = { .memory = m, .fd = fd };
+	int err;
 
-	if (err)
-		return problem_set(p, err, "KVM_GET_DIRTY_LOG");
-	w.table = malloc(m->memory.size / MEMORY_PAGE * sizeof(*w.table));
+	w.table = malloc(m->size / MEMORY_PAGE * sizeof(*w.table));
 	if (!w.table)
 		return problem_set(p, -ENOMEM, "the table of changed pages");
 	sum_begin(&w.data_sum);
 	err = ftruncate(fd, 0) != 0 ? -errno : extents_write(&w);
 	if (!err)
-		err = header_write(&w, m, s);
+		err = header_write(&w, memory_fd, s);
 	free(w.table);
 	return err ? problem_set(p, err, "the file of changed pages") : 0;
 }
@@ -127,8 +108,8 @@ static int refuse(struct problem *p, const char *sentence)
 	return problem_set(p, -EINVAL, "%s", sentence);
 }
 
-static int header_read(const struct machine *m, const struct state *s, int fd, struct pages_header *ret,
-		       struct problem *p)
+static int header_read(const struct guest_memory *m, int memory_fd, const struct state *s, int fd,
+		       struct pages_header *ret, struct problem *p)
 {
 	const char *sentence;
 	uint64_t ram_sum;
@@ -137,10 +118,10 @@ static int header_read(const struct machine *m, const struct state *s, int fd, s
 
 	if (err)
 		return problem_set(p, err, "the file of changed pages cannot be read");
-	sentence = pages_header_check(ret, (uint64_t)st.st_size, m->memory.size);
+	sentence = pages_header_check(ret, (uint64_t)st.st_size, m->size);
 	if (sentence)
 		return refuse(p, sentence);
-	err = pages_ram_sum(m->memory_fd, m->memory.size, &ram_sum);
+	err = pages_ram_sum(memory_fd, m->size, &ram_sum);
 	if (err)
 		return problem_set(p, err, "the memory file cannot be read");
 	if (ret->ram_sum != ram_sum)
@@ -150,7 +131,7 @@ static int header_read(const struct machine *m, const struct state *s, int fd, s
 	return 0;
 }
 
-static int table_apply(struct machine *m, int fd, const struct pages_header *h, const struct pages_extent *table)
+static int table_apply(const struct guest_memory *m, int fd, const struct pages_header *h, const struct pages_extent *table)
 {
 	uint64_t from = MEMORY_PAGE;
 	int err = 0;
@@ -158,23 +139,23 @@ static int table_apply(struct machine *m, int fd, const struct pages_header *h, 
 	for (uint64_t i = 0; i < h->extents && !err; i++) {
 		uint64_t count = table[i].count & ~PAGES_ZERO, at = (uint64_t)table[i].page * MEMORY_PAGE;
 
-		memory_mark_pages(&m->memory, table[i].page, count);
+		memory_mark_pages(m, table[i].page, count);
 		if (table[i].count & PAGES_ZERO) {
-			memset(m->memory.base + at, 0, count * MEMORY_PAGE);
+			memset(m->base + at, 0, count * MEMORY_PAGE);
 			continue;
 		}
-		err = pages_read(fd, m->memory.base + at, count * MEMORY_PAGE, from);
+		err = pages_read(fd, m->base + at, count * MEMORY_PAGE, from);
 		from += count * MEMORY_PAGE;
 	}
 	return err;
 }
 
-int pages_file_load(struct machine *m, const struct state *s, int fd, struct problem *p)
+int pages_file_load(const struct guest_memory *m, int memory_fd, const struct state *s, int fd, struct problem *p)
 {
 	struct pages_header h;
 	struct pages_extent *table;
 	const char *sentence;
-	int err = header_read(m, s, fd, &h, p);
+	int err = header_read(m, memory_fd, s, fd, &h, p);
 
 	if (err)
 		return err;

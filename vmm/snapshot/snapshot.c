@@ -66,7 +66,10 @@ static int files_write(struct machine *m, const struct control_message *message,
 
 	state_seal(s);
 	if (message->files[CONTROL_PAGES] >= 0) {
-		err = pages_file_save(m, s, message->files[CONTROL_PAGES], p);
+		err = kvm_dirty_collect(&m->kvm, &m->memory);
+		if (err)
+			return problem_set(p, err, "KVM_GET_DIRTY_LOG");
+		err = pages_file_save(&m->memory, m->memory_fd, s, message->files[CONTROL_PAGES], p);
 	} else {
 		err = memory_save(&m->memory, message->files[CONTROL_MEMORY]);
 		if (err)
@@ -140,7 +143,7 @@ static int machine_load(struct machine *m, struct control_message *message, cons
 		return err;
 	if (m->device_count != s->header.devices)
 		return problem_set(p, -EINVAL, "the snapshot's machine had %u devices", s->header.devices);
-	err = pages >= 0 ? pages_file_load(m, s, pages, p) : 0;
+	err = pages >= 0 ? pages_file_load(&m->memory, m->memory_fd, s, pages, p) : 0;
 	if (!err)
 		err = vcpus_load(m, s, p);
 	if (!err)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "crc64.h"
+#include "file.h"
 
 static const char magic[8] = { 'C', 'A', 'R', 'R', 'E', 'L', 'V', 'M' };
 
@@ -71,24 +72,6 @@ int state_check(const struct state *s, size_t size, struct problem *p)
 	return 0;
 }
 
-static int write_at(int fd, const void *bytes, size_t size, size_t offset)
-{
-	const uint8_t *from = bytes;
-
-	while (size > 0) {
-		ssize_t n = pwrite(fd, from, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		from += n;
-		offset += (size_t)n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
 int state_write(const struct state *s, int fd)
 {
 	const uint8_t *bytes = (const uint8_t *)s;
@@ -96,25 +79,8 @@ int state_write(const struct state *s, int fd)
 
 	if (ftruncate(fd, 0) != 0)
 		return -errno;
-	err = write_at(fd, bytes + sizeof(s->header), s->header.size - sizeof(s->header), sizeof(s->header));
-	return err ? err : write_at(fd, &s->header, sizeof(s->header), 0);
-}
-
-static int read_whole(int fd, void *ret, size_t size)
-{
-	uint8_t *to = ret;
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t n = pread(fd, to + done, size - done, (off_t)done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EINVAL;
-		done += (size_t)n;
-	}
-	return 0;
+	err = file_write(fd, bytes + sizeof(s->header), s->header.size - sizeof(s->header), sizeof(s->header));
+	return err ? err : file_write(fd, &s->header, sizeof(s->header), 0);
 }
 
 int state_read(int fd, struct state **ret, struct problem *p)
@@ -130,7 +96,7 @@ int state_read(int fd, struct state **ret, struct problem *p)
 	s = malloc((size_t)st.st_size);
 	if (!s)
 		return problem_set(p, -ENOMEM, "the state file");
-	err = read_whole(fd, s, (size_t)st.st_size);
+	err = file_read(fd, s, (size_t)st.st_size, 0);
 	if (err)
 		problem_set(p, err, "the state file cannot be read");
 	else
