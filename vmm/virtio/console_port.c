@@ -9,6 +9,9 @@
 #include "console_inner.h"
 #include "vmm/machine/loop.h"
 
+/* Of a new client; with no events, its end is still waited for. */
+#define NOT_WATCHED UINT32_MAX
+
 static void client_event(void *arg, uint32_t events);
 static void listen_event(void *arg, uint32_t events);
 
@@ -30,7 +33,6 @@ static void client_drop(struct console_port *p)
 	loop_unwatch(p->device->loop, p->client_fd);
 	close(p->client_fd);
 	p->client_fd = -1;
-	p->wanted = 0;
 	p->blocked = false;
 	p->out_done = 0;
 	p->close_due = p->told_open;
@@ -173,8 +175,7 @@ static void listen_event(void *arg, uint32_t events)
 		return;
 	}
 	p->client_fd = fd;
-	p->wanted = 0;
-	p->starved = true;
+	p->wanted = NOT_WATCHED;
 	console_tell((struct console *)p->device);
 	port_move_in(p);
 }
