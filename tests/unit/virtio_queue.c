@@ -304,18 +304,18 @@ static void endless_ring_leaves_others_their_turn(void)
 	begin(rng_new, 0);
 	chain_make(&v, 0, &(struct piece){ buffer(16), 1, true }, 1);
 	CHECK_INT(pthread_create(&thread, NULL, refill_thread, &done), 0);
-	kick(&v, 0);
-	for (unsigned i = 0; i < 1000; i++) {
-		uint16_t was = used(&v, 0)->idx;
+	for (unsigned served = 0; served < 4000;) {
+		uint16_t was = used(&v, 0)->idx, now;
 
-		CHECK(loop_turn(1000));
-		CHECK((uint16_t)(used(&v, 0)->idx - was) <= RNG_BUDGET);
 		kick(&v, 0);
+		CHECK(loop_turn(1000));
+		now = (uint16_t)(used(&v, 0)->idx - was);
+		CHECK(now <= RNG_BUDGET);
+		served += now;
 	}
 	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
 	CHECK_INT(pthread_join(thread, NULL), 0);
 	CHECK(virtio_device_live(v.d));
-	CHECK(used(&v, 0)->idx != 0);
 	end();
 }
 
