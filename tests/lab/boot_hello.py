@@ -30,7 +30,7 @@ def one_processor():
     assert "bye" in facts
     assert facts["clocksource"] in ("kvm-clock", "tsc"), facts
     assert facts["processors"] == "1", facts
-    assert 90 <= int(facts["memory"].split()[0]) <= 128, facts
+    assert 80 <= int(facts["memory"].split()[0]) <= 128, facts
     assert abs(int(facts["time"]) - time.time()) < 60, facts
     assert 50 <= int(facts["slept"].split()[0]) < 5000, facts
     flags = facts["flags"].split()

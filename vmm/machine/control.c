@@ -40,7 +40,7 @@ int control_check(const struct control_request *r, size_t size, unsigned files_c
 		return problem_set(p, -EPROTO, "a request of another version");
 	if (r->verb < CONTROL_START || r->verb > CONTROL_QUIT || r->serial == 0)
 		return problem_set(p, -EPROTO, "an unknown request");
-	if (r->flags & ~(uint32_t)(CONTROL_PVH | CONTROL_TRACK_DIRTY))
+	if (r->flags & ~(uint32_t)CONTROL_PVH)
 		return problem_set(p, -EPROTO, "an unknown flag");
 	if ((r->files & ~(verb_files[r->verb].must | verb_files[r->verb].may)) ||
 	    (r->files & verb_files[r->verb].must) != verb_files[r->verb].must)

@@ -42,8 +42,7 @@ enum control_file {
 };
 
 enum control_flag {
-	CONTROL_PVH = 1,	/* enter the kernel by its PVH entry */
-	CONTROL_TRACK_DIRTY = 2, /* a later SNAPSHOT may write only what changed */
+	CONTROL_PVH = 1, /* enter the kernel by its PVH entry */
 };
 
 struct control_request {

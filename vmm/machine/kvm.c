@@ -14,8 +14,6 @@ enum {
 	CREATE_TRIES = 6,
 	SLOT_LOW = 0,
 	SLOT_HIGH,
-	/* The buffer of KVM_GET_XSAVE where KVM has no XSAVE2. */
-	XSAVE_SIZE = 4096,
 };
 
 #define CAP(name) { KVM_CAP_##name, #name }
@@ -108,9 +106,6 @@ int kvm_new(struct kvm *ret, int dev_fd, struct problem *p)
 	k.vm_fd = create(dev_fd);
 	if (k.vm_fd < 0)
 		return problem_set(p, k.vm_fd, "KVM_CREATE_VM");
-	size = capability(k.vm_fd, KVM_CAP_XSAVE2);
-	k.xsave2 = size > 0;
-	k.xsave_size = size > XSAVE_SIZE ? (size_t)size : XSAVE_SIZE;
 	k.deadline_timer = capability(k.vm_fd, KVM_CAP_TSC_DEADLINE_TIMER) > 0;
 	err = chips_create(&k, p);
 	if (err) {
@@ -128,18 +123,17 @@ void kvm_free(struct kvm *k)
 	k->vm_fd = -1;
 }
 
-static int slot_set(const struct kvm *k, struct kvm_userspace_memory_region *slot, bool log, struct problem *p)
+static int slot_set(const struct kvm *k, struct kvm_userspace_memory_region *slot, struct problem *p)
 {
 	int err;
 
 	if (slot->memory_size == 0)
 		return 0;
-	slot->flags = log ? KVM_MEM_LOG_DIRTY_PAGES : 0;
 	err = kvm_ioctl(k->vm_fd, KVM_SET_USER_MEMORY_REGION, slot);
 	return err < 0 ? problem_set(p, err, "KVM_SET_USER_MEMORY_REGION, slot %u", slot->slot) : 0;
 }
 
-int kvm_memory(const struct kvm *k, const struct guest_memory *m, bool log, struct problem *p)
+int kvm_memory(const struct kvm *k, const struct guest_memory *m, struct problem *p)
 {
 	struct kvm_userspace_memory_region low = { .slot = SLOT_LOW,
 						   .memory_size = memory_low(m),
@@ -148,9 +142,9 @@ int kvm_memory(const struct kvm *k, const struct guest_memory *m, bool log, stru
 						    .guest_phys_addr = MEMORY_HOLE_END,
 						    .memory_size = memory_high(m),
 						    .userspace_addr = (uintptr_t)m->base + MEMORY_HOLE };
-	int err = slot_set(k, &low, log, p);
+	int err = slot_set(k, &low, p);
 
-	return err ? err : slot_set(k, &high, log, p);
+	return err ? err : slot_set(k, &high, p);
 }
 
 int kvm_irqfd(const struct kvm *k, int fd, unsigned gsi)

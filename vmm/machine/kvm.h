@@ -16,9 +16,7 @@
 struct kvm {
 	int dev_fd; /* the caller's */
 	int vm_fd;
-	size_t run_size;   /* of struct kvm_run's mapping */
-	size_t xsave_size; /* of the buffer of KVM_GET_XSAVE2, or of KVM_GET_XSAVE */
-	bool xsave2;
+	size_t run_size; /* of struct kvm_run's mapping */
 	bool deadline_timer; /* the in-kernel APIC has TSC-deadline mode */
 };
 
@@ -27,8 +25,8 @@ int kvm_new(struct kvm *ret, int dev_fd, struct problem *p);
 /* Legal for one that is not open: vm_fd -1. */
 void kvm_free(struct kvm *k);
 
-/* Step 5. log: KVM keeps a log of the pages that vCPUs write. */
-int kvm_memory(const struct kvm *k, const struct guest_memory *m, bool log, struct problem *p);
+/* Step 5. */
+int kvm_memory(const struct kvm *k, const struct guest_memory *m, struct problem *p);
 
 /* Writing to fd, an eventfd, raises the interrupt gsi. */
 int kvm_irqfd(const struct kvm *k, int fd, unsigned gsi);

@@ -4,10 +4,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "layout.h"
 #include "machine_inner.h"
+
+enum { GENERATION_SIZE = 16 };
 
 const char *machine_end_text(enum machine_end end)
 {
@@ -63,6 +66,7 @@ int machine_new(struct machine *m, int kvm_fd, void (*ended)(void *arg, enum mac
 	*m = (struct machine){ .kvm = { .dev_fd = kvm_fd, .vm_fd = -1 },
 			       .console_fd = -1,
 			       .serial_irq_fd = -1,
+			       .event_fd = -1,
 			       .end_fd = -1,
 			       .ended = ended,
 			       .ended_arg = arg };
@@ -79,13 +83,6 @@ int machine_new(struct machine *m, int kvm_fd, void (*ended)(void *arg, enum mac
 	return err ? problem_set(p, err, "the event loop") : 0;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /* vCPUs first: nothing else touches what follows. */
 void machine_free(struct machine *m)
 {
@@ -94,89 +91,115 @@ void machine_free(struct machine *m)
 		vcpu_free(&m->vcpus[i]);
 	pthread_mutex_lock(&m->bus.lock);
 	m->vcpu_count = 0;
+	machine_devices_free(m);
 	kvm_free(&m->kvm);
 	memory_free(&m->memory);
-	close_fd(&m->console_fd);
-	close_fd(&m->serial_irq_fd);
 	if (m->end_fd >= 0)
 		loop_unwatch(m->loop, m->end_fd);
-	close_fd(&m->end_fd);
+	if (m->end_fd >= 0)
+		close(m->end_fd);
+	m->end_fd = -1;
 	loop_free(m->loop);
 	m->loop = NULL;
 }
 
-int machine_vcpus(struct machine *m, unsigned count, struct problem *p)
+struct cpuid_rules machine_cpuid_rules(const struct machine *m, unsigned vcpu)
 {
-	struct cpuid_rules rules = { .vcpus = count,
+	return (struct cpuid_rules){ .apic_id = vcpu,
+				     .vcpus = m->vcpu_count,
 				     .deadline_timer = m->kvm.deadline_timer,
 				     .no_xsave = cpuid_host_emulated() };
+}
+
+static int vcpus_new(struct machine *m, unsigned count, struct problem *p)
+{
 	int err = cpuid_supported(m->kvm.dev_fd, &m->cpuid);
 
 	if (err)
 		return problem_set(p, err, "KVM_GET_SUPPORTED_CPUID");
 	for (unsigned i = 0; i < count; i++) {
-		struct vcpu *v = &m->vcpus[i];
-
-		*v = (struct vcpu){ .fd = -1, .ended = on_vcpu_end, .arg = m };
+		m->vcpus[i] = (struct vcpu){ .fd = -1, .ended = on_vcpu_end, .arg = m };
 		m->vcpu_count++;
-		rules.apic_id = i;
-		err = vcpu_new(v, &m->kvm, &m->bus, i, p);
-		if (!err)
-			err = vcpu_cpuid(v, &m->cpuid, &rules, p);
-		if (!err)
-			err = vcpu_reset(v, p);
+		err = vcpu_new(&m->vcpus[i], &m->kvm, &m->bus, i, p);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* Everything but the content of memory and of registers. */
-static int assemble(struct machine *m, struct control_message *message, struct problem *p)
+int machine_assemble(struct machine *m, struct control_message *message, uint64_t memory_size, unsigned vcpus,
+		     int memory_fd, struct problem *p)
 {
-	int err = kvm_new(&m->kvm, m->kvm.dev_fd, p);
-
-	if (err)
-		return err;
-	err = memory_new(&m->memory, (uint64_t)message->request.memory_mb << 20);
-	if (err)
-		return problem_set(p, err, "%u MiB of guest memory", message->request.memory_mb);
-	err = kvm_memory(&m->kvm, &m->memory, false, p);
-	if (err)
-		return err;
-	err = machine_devices(m, message, p);
-	return err ? err : machine_vcpus(m, message->request.vcpus, p);
-}
-
-static int tables_write(struct machine *m, struct problem *p)
-{
-	const struct acpi_config config = { .vcpus = m->vcpu_count };
-	int err = acpi_build(&config, memory_at(&m->memory, LAYOUT_ACPI, LAYOUT_ACPI_SIZE), LAYOUT_ACPI_SIZE,
-			     LAYOUT_ACPI);
-
-	return err ? problem_set(p, err, "ACPI tables") : 0;
-}
-
-int machine_boot(struct machine *m, struct control_message *message, struct problem *p)
-{
-	const struct boot_files files = { .kernel_fd = message->files[CONTROL_KERNEL],
-					  .initrd_fd = message->files[CONTROL_INITRD],
-					  .cmdline = message->request.cmdline,
-					  .pvh = message->request.flags & CONTROL_PVH };
-	struct boot_entry entry;
 	int err;
 
 	if (m->state != CONTROL_EMPTY)
 		return problem_set(p, -EINVAL, "this monitor has its machine already");
-	if (message->request.vcpus < 1 || message->request.vcpus > ACPI_VCPUS_MAX)
-		return problem_set(p, -EINVAL, "%u vCPUs", message->request.vcpus);
-	err = assemble(m, message, p);
+	if (vcpus < 1 || vcpus > ACPI_VCPUS_MAX)
+		return problem_set(p, -EINVAL, "%u vCPUs", vcpus);
+	err = kvm_new(&m->kvm, m->kvm.dev_fd, p);
+	if (err)
+		return err;
+	err = memory_fd < 0 ? memory_new(&m->memory, memory_size) : memory_map(&m->memory, memory_fd, memory_size);
+	if (err)
+		return problem_set(p, err, "%llu MiB of guest memory", (unsigned long long)memory_size >> 20);
+	err = kvm_memory(&m->kvm, &m->memory, p);
+	if (!err)
+		err = machine_devices(m, message, p);
+	return err ? err : vcpus_new(m, vcpus, p);
+}
+
+int machine_generation(struct machine *m, bool tell)
+{
+	uint8_t *id = memory_at(&m->memory, LAYOUT_VMGENID, GENERATION_SIZE);
+	const uint64_t one = 1;
+
+	if (getrandom(id, GENERATION_SIZE, 0) != GENERATION_SIZE)
+		return -EIO;
+	memory_mark_dirty(&m->memory, LAYOUT_VMGENID, GENERATION_SIZE);
+	return !tell || write(m->event_fd, &one, sizeof(one)) == sizeof(one) ? 0 : -errno;
+}
+
+static int tables_write(struct machine *m, struct problem *p)
+{
+	const struct acpi_config config = { .vcpus = m->vcpu_count, .virtio = m->device_count };
+	int err = acpi_build(&config, memory_at(&m->memory, LAYOUT_ACPI, LAYOUT_ACPI_SIZE), LAYOUT_ACPI_SIZE,
+			     LAYOUT_ACPI);
+
+	if (!err)
+		err = machine_generation(m, false);
+	return err ? problem_set(p, err, "ACPI tables") : 0;
+}
+
+static int vcpus_reset(struct machine *m, const struct boot_entry *entry, struct problem *p)
+{
+	for (unsigned i = 0; i < m->vcpu_count; i++) {
+		struct cpuid_rules rules = machine_cpuid_rules(m, i);
+		int err = vcpu_cpuid(&m->vcpus[i], &m->cpuid, &rules, p);
+
+		if (!err)
+			err = vcpu_reset(&m->vcpus[i], p);
+		if (err)
+			return err;
+	}
+	return vcpu_enter(&m->vcpus[0], entry, p);
+}
+
+int machine_boot(struct machine *m, struct control_message *message, struct problem *p)
+{
+	const struct control_request *r = &message->request;
+	const struct boot_files files = { .kernel_fd = message->files[CONTROL_KERNEL],
+					  .initrd_fd = message->files[CONTROL_INITRD],
+					  .cmdline = r->cmdline,
+					  .pvh = r->flags & CONTROL_PVH };
+	struct boot_entry entry;
+	int err = machine_assemble(m, message, (uint64_t)r->memory_mb << 20, r->vcpus, -1, p);
+
 	if (!err)
 		err = boot_load(&m->memory, &files, &entry, p);
 	if (!err)
 		err = tables_write(m, p);
 	if (!err)
-		err = vcpu_enter(&m->vcpus[0], &entry, p);
+		err = vcpus_reset(m, &entry, p);
 	if (err)
 		return err;
 	m->state = CONTROL_PAUSED;

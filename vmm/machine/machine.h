@@ -19,6 +19,16 @@
 #include "serial.h"
 #include "vcpu.h"
 
+struct virtio_device;
+
+enum {
+	/* Two disks, the link's ports, entropy, the balloon. */
+	MACHINE_DEVICES_MAX = 5,
+};
+
+/* Files of a START request that are devices: a snapshot's machine wants the same. */
+#define MACHINE_DEVICE_FILES (1u << CONTROL_ROOTFS | 1u << CONTROL_SCRATCH | 1u << CONTROL_AGENT)
+
 enum machine_end {
 	MACHINE_GOES_ON,
 	MACHINE_POWERED_OFF,
@@ -36,6 +46,11 @@ struct machine {
 	unsigned vcpu_count;
 	struct serial serial;
 	int console_fd, serial_irq_fd;
+	struct virtio_device *devices[MACHINE_DEVICES_MAX];
+	unsigned device_count;
+	struct virtio_device *balloon; /* one of them */
+	uint32_t files;		       /* that devices were made of */
+	int event_fd;		       /* raises the interrupt that says: the generation id changed */
 	enum control_state state;
 
 	/* Set by a vCPU, under the bus lock; end_fd wakes the loop. */
@@ -54,6 +69,15 @@ void machine_free(struct machine *m);
  * longer. -EINVAL: not an empty machine, or sizes it cannot have. After another error it is fit for
  * machine_free() only. */
 int machine_boot(struct machine *m, struct control_message *message, struct problem *p);
+
+/* For a snapshot's loader: all of the machine but the content of memory and registers.
+ * memory_fd: its memory file; -1: empty memory. */
+int machine_assemble(struct machine *m, struct control_message *message, uint64_t memory_size, unsigned vcpus,
+		     int memory_fd, struct problem *p);
+/* A new generation id in guest memory; tell: and an interrupt that says so. */
+int machine_generation(struct machine *m, bool tell);
+/* Of one vCPU of this machine. */
+struct cpuid_rules machine_cpuid_rules(const struct machine *m, unsigned vcpu);
 
 /* Both are harmless for a machine that is that already; -EINVAL for an empty or ended one. */
 int machine_pause(struct machine *m);

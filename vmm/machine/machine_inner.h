@@ -9,7 +9,6 @@ void machine_end(struct machine *m, enum machine_end end);
 
 /* Devices on the bus, their interrupts at KVM; takes the files it keeps. */
 int machine_devices(struct machine *m, struct control_message *message, struct problem *p);
-
-int machine_vcpus(struct machine *m, unsigned count, struct problem *p);
+void machine_devices_free(struct machine *m);
 
 #endif

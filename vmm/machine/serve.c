@@ -6,6 +6,9 @@
 #include <sys/epoll.h>
 
 #include "machine.h"
+#include "vmm/virtio/balloon.h"
+
+#define MIB (1ull << 20)
 
 struct server {
 	struct machine machine;
@@ -20,9 +23,11 @@ static void reply(struct server *s, const struct control_request *r, int err, co
 					.serial = r->serial,
 					.error = err,
 					.state = s->machine.state,
-					.memory_mb = (uint32_t)(s->machine.memory.size >> 20),
+					.memory_mb = (uint32_t)(s->machine.memory.size / MIB),
 					.vcpus = s->machine.vcpu_count };
 
+	if (s->machine.balloon)
+		answer.balloon_mb = balloon_actual(s->machine.balloon) / (MIB / MEMORY_PAGE);
 	memcpy(answer.message, p->text, sizeof(answer.message));
 	/* An owner that does not read is as good as gone. */
 	if (control_send(s->control_fd, &answer) != 0)
@@ -48,6 +53,16 @@ static int start(struct server *s, struct control_message *message, struct probl
 	return err;
 }
 
+static int balloon(struct server *s, uint32_t mb)
+{
+	struct machine *m = &s->machine;
+
+	if (!m->balloon || (uint64_t)mb * MIB > m->memory.size)
+		return -EINVAL;
+	balloon_set_target(m->balloon, mb * (uint32_t)(MIB / MEMORY_PAGE));
+	return 0;
+}
+
 static int perform(struct server *s, struct control_message *message, struct problem *p)
 {
 	int err;
@@ -63,6 +78,9 @@ static int perform(struct server *s, struct control_message *message, struct pro
 		break;
 	case CONTROL_STAT:
 		return 0;
+	case CONTROL_BALLOON:
+		err = balloon(s, message->request.balloon_mb);
+		break;
 	case CONTROL_QUIT:
 		finish(s, 0);
 		return 0;

@@ -278,7 +278,7 @@ static int file_size(int fd, uint64_t *ret)
 
 static int blk_init(struct blk *b, const struct guest_memory *m, struct loop *l, const char *id)
 {
-	uint64_t size;
+	uint64_t size = 0;
 	int err = file_size(b->fd, &size);
 
 	if (err)
