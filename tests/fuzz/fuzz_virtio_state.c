@@ -1,17 +1,16 @@
 /* FUZZ: vmm/virtio vmm/machine/memory.c LIBS: -luring */
 /* Saved states that are none. First byte: which device; then the state, put over
- * one that could be; what is left of the input is its RAM's end, where the rings
- * are. What is taken is run, and saved and loaded again. */
+ * one that could be; the rest is what its driver does if it was taken. */
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "../unit/virtio_driver.h"
+#include "virtio.h"
 #include "vmm/virtio/balloon.h"
 #include "vmm/virtio/blk.h"
 #include "vmm/virtio/console.h"
 #include "vmm/virtio/rng.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+static unsigned kind;
 
 static int console_make(struct virtio_device **ret)
 {
@@ -30,7 +29,7 @@ static int disk_make(struct virtio_device **ret)
 	return blk_new(&ram, &the_loop, fd, 0, "fuzz", ret);
 }
 
-static struct virtio_device *make(unsigned kind)
+static struct virtio_device *make(void)
 {
 	struct virtio_device *d;
 	int err;
@@ -53,42 +52,27 @@ static struct virtio_device *make(unsigned kind)
 	return d;
 }
 
-/* A driver's registers, read and written, and every queue. */
-static void run(struct driver *v)
-{
-	for (unsigned i = 0; i < v->d->queues; i++)
-		kick(v, i);
-	loop_settle();
-	for (uint64_t offset = 0; offset < 0x120; offset += 4)
-		reg(v, offset);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct virtio_device_state s;
+	struct input in = { data, data + size };
 	struct driver v = { 0 };
-	size_t n;
 
-	if (size < 1)
-		return 0;
 	stage_start(RAM_BYTES);
-	driver_start(&v, make(data[0]), 0);
+	kind = (unsigned)take(&in, 1);
+	v.d = make();
+	driver_start_sized(&v, 0, FUZZ_QUEUE_SIZE);
 	virtio_device_save(v.d, &s);
 	virtio_device_free(v.d);
-	n = size - 1 < sizeof(s) ? size - 1 : sizeof(s);
-	for (size_t i = 0; i < n; i++)
-		((uint8_t *)&s)[i] ^= data[1 + i];
-	n = size - 1 - n < RINGS_BYTES ? size - 1 - n : RINGS_BYTES;
-	memcpy(at(RAM_BYTES - 2 * RINGS_BYTES), data + size - n, n);
-	v.d = make(data[0]);
+	for (size_t i = 0; i < sizeof(s); i++)
+		((uint8_t *)&s)[i] ^= (uint8_t)take(&in, 1);
+	v.d = make();
 	if (virtio_device_load(v.d, &s) == 0) {
-		run(&v);
-		CHECK_INT(virtio_device_drain(v.d), 0);
-		virtio_device_save(v.d, &s);
-		virtio_device_free(v.d);
-		v.d = make(data[0]);
-		CHECK_INT(virtio_device_load(v.d, &s), 0);
-		run(&v);
+		loop_settle();
+		op_save(&v, make);
+		while (in.at < in.end)
+			op_do(&v, &in, make, NULL);
+		loop_settle();
 	}
 	virtio_device_free(v.d);
 	stage_end();
