@@ -198,7 +198,7 @@ static void guest_of_a_clone_hears_that_the_client_is_gone(void)
 	CHECK_INT(c->event, VIRTIO_CONSOLE_PORT_OPEN);
 	CHECK_INT(c->value, 0);
 	CHECK_INT(load(console_make(2), &s), -EINVAL);
-	((uint32_t *)s.own)[1] = 32;
+	((uint32_t *)s.own)[1] = 64;
 	CHECK_INT(load(console_make(1), &s), -EINVAL);
 	((uint32_t *)s.own)[1] = 0;
 	((uint32_t *)s.own)[2] = 1; /* of a port that is not there */
