@@ -63,7 +63,7 @@ SPAWN_DIRS := appliance/spawn vmm/jail
 SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
-VMM_DIRS := vmm/machine vmm/virtio
+VMM_DIRS := vmm/machine vmm/virtio vmm/snapshot
 VMM_LIBS := -luring
 COMMAND_DIRS := appliance/command appliance/kernel appliance/jupyter
 # ZeroMQ's side of a kernel, as the kernels themselves have it.

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layout.h"
@@ -127,6 +128,17 @@ static int vcpus_new(struct machine *m, unsigned count, struct problem *p)
 	return 0;
 }
 
+static int memory_of_file(struct machine *m, int fd, uint64_t size)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	m->memory_inode = st.st_ino;
+	m->memory_device = st.st_dev;
+	return memory_map(&m->memory, fd, size);
+}
+
 int machine_assemble(struct machine *m, struct control_message *message, uint64_t memory_size, unsigned vcpus,
 		     int memory_fd, struct problem *p)
 {
@@ -139,7 +151,7 @@ int machine_assemble(struct machine *m, struct control_message *message, uint64_
 	err = kvm_new(&m->kvm, m->kvm.dev_fd, p);
 	if (err)
 		return err;
-	err = memory_fd < 0 ? memory_new(&m->memory, memory_size) : memory_map(&m->memory, memory_fd, memory_size);
+	err = memory_fd < 0 ? memory_new(&m->memory, memory_size) : memory_of_file(m, memory_fd, memory_size);
 	if (err)
 		return problem_set(p, err, "%llu MiB of guest memory", (unsigned long long)memory_size >> 20);
 	err = kvm_memory(&m->kvm, &m->memory, p);
@@ -224,8 +236,9 @@ int machine_resume(struct machine *m)
 {
 	if (m->end != MACHINE_GOES_ON || (m->state != CONTROL_RUNNING && m->state != CONTROL_PAUSED))
 		return -EINVAL;
-	for (unsigned i = 0; i < m->vcpu_count; i++)
-		vcpu_run(&m->vcpus[i]);
+	if (m->state == CONTROL_PAUSED)
+		for (unsigned i = 0; i < m->vcpu_count; i++)
+			vcpu_run(&m->vcpus[i]);
 	m->state = CONTROL_RUNNING;
 	return 0;
 }

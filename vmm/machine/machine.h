@@ -8,6 +8,7 @@
 #define CARREL_MACHINE_MACHINE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "acpi.h"
 #include "bus.h"
@@ -41,6 +42,8 @@ struct machine {
 	struct loop *loop;
 	struct kvm kvm;
 	struct guest_memory memory;
+	ino_t memory_inode; /* of the file it is mapped from; 0: of none */
+	dev_t memory_device;
 	struct cpuid cpuid; /* what KVM offers */
 	struct vcpu vcpus[ACPI_VCPUS_MAX];
 	unsigned vcpu_count;

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "machine.h"
+#include "vmm/snapshot/snapshot.h"
 #include "vmm/virtio/balloon.h"
 
 #define MIB (1ull << 20)
@@ -44,7 +45,8 @@ static void finish(struct server *s, int result)
 static int start(struct server *s, struct control_message *message, struct problem *p)
 {
 	bool empty = s->machine.state == CONTROL_EMPTY;
-	int err = machine_boot(&s->machine, message, p);
+	bool restore = message->files[CONTROL_STATE] >= 0;
+	int err = restore ? snapshot_load(&s->machine, message, p) : machine_boot(&s->machine, message, p);
 
 	if (err && empty) {
 		fprintf(stderr, "carrel-vmm: %s\n", p->text);
@@ -78,6 +80,8 @@ static int perform(struct server *s, struct control_message *message, struct pro
 		break;
 	case CONTROL_STAT:
 		return 0;
+	case CONTROL_SNAPSHOT:
+		return snapshot_save(&s->machine, message, p);
 	case CONTROL_BALLOON:
 		err = balloon(s, message->request.balloon_mb);
 		break;

@@ -132,6 +132,8 @@ static void *thread_main(void *arg)
 
 void vcpu_run(struct vcpu *v)
 {
+	/* Refused for a guest that has no kvm-clock (yet): it has nothing to be told by. */
+	kvm_ioctl(v->fd, KVM_KVMCLOCK_CTRL, NULL);
 	pthread_mutex_lock(&v->lock);
 	v->wanted = true;
 	pthread_cond_broadcast(&v->changed);

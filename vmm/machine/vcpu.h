@@ -59,6 +59,8 @@ int vcpu_reset(struct vcpu *v, struct problem *p);
 /* The first vCPU; the others wait for its wake-up. */
 int vcpu_enter(struct vcpu *v, const struct boot_entry *entry, struct problem *p);
 
+/* A parked one goes on; its guest is told that it stood still, or its watchdog would take the time for
+ * a hang of its own. */
 void vcpu_run(struct vcpu *v);
 /* Asks it to park, and waits until it has. */
 void vcpu_ask_park(struct vcpu *v);
