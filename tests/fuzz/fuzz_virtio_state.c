@@ -14,7 +14,8 @@ static unsigned kind;
 
 static int console_make(struct virtio_device **ret)
 {
-	struct console_port_options port = { "carrel.agent", socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) };
+	struct console_port_options port = { "carrel.agent",
+					     socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) };
 
 	CHECK_INT(bind(port.listen_fd, &(struct sockaddr){ AF_UNIX }, sizeof(sa_family_t)), 0);
 	CHECK_INT(listen(port.listen_fd, 1), 0);

@@ -146,7 +146,9 @@ static void files_remove(void)
 
 int main(void)
 {
-	static const char *const mounts[][2] = { { "devtmpfs", "/dev" }, { "proc", "/proc" }, { "sysfs", "/sys" } };
+	static const char *const mounts[][2] = { { "devtmpfs", "/dev" },
+						 { "proc", "/proc" },
+						 { "sysfs", "/sys" } };
 	int port;
 
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(*mounts); i++) {

@@ -207,11 +207,11 @@ static void guest_of_a_clone_hears_that_the_client_is_gone(void)
 	stage_end();
 }
 
-#define WRONG(field, value)                                            \
-	do {                                                           \
-		struct virtio_device_state wrong = s;                  \
-		wrong.field = (value);                                 \
-		CHECK_INT(load(balloon_make(), &wrong), -EINVAL);      \
+#define WRONG(field, value)                                       \
+	do {                                                      \
+		struct virtio_device_state wrong = s;             \
+		wrong.field = (value);                            \
+		CHECK_INT(load(balloon_make(), &wrong), -EINVAL); \
 	} while (0)
 
 static void what_was_never_saved_is_refused(void)

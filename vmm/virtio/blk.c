@@ -96,16 +96,17 @@ static void request_continue(struct blk *b, struct blk_request *r, int result, b
 	bool in = r->header.type == VIRTIO_BLK_T_IN;
 	uint32_t left = in ? r->chain.in_len : r->chain.out_len;
 
+	/* All of it: a read that failed may have written some. */
+	if (in)
+		chain_mark_dirty(&r->chain, b->device.memory, left);
 	if (result < 0) {
 		request_finish(b, r, VIRTIO_BLK_S_IOERR);
 		return;
 	}
-	if (in) {
-		chain_mark_dirty(&r->chain, b->device.memory, (uint32_t)result);
+	if (in)
 		chain_skip_in(&r->chain, (uint32_t)result);
-	} else {
+	else
 		chain_skip_out(&r->chain, (uint32_t)result);
-	}
 	r->offset += (uint32_t)result;
 	if (r->header.type == VIRTIO_BLK_T_FLUSH || (uint32_t)result >= left)
 		request_finish(b, r, VIRTIO_BLK_S_OK);

@@ -27,8 +27,8 @@ struct console_port {
 	struct virtio_device *device;
 	unsigned id;
 	char name[CONSOLE_NAME_MAX];
-	int listen_fd;  /* watched while there is no client */
-	int client_fd;  /* -1: none */
+	int listen_fd;   /* watched while there is no client */
+	int client_fd;   /* -1: none */
 	uint32_t wanted; /* events watched of the client */
 	unsigned flags;
 	bool starved;      /* at the last try there was nowhere to put a client's bytes */

@@ -57,8 +57,8 @@ static bool registers_are_possible(const struct virtio_device *d, const struct v
 
 	return s->id == d->ops->id && s->queues == d->queues && status_is_possible(s->status) &&
 	       !(s->interrupt_status & ~(uint32_t)(VIRTIO_MMIO_INT_VRING | VIRTIO_MMIO_INT_CONFIG)) &&
-	       (!agreed || (!(s->driver_features & ~d->features) &&
-			    s->driver_features >> VIRTIO_F_VERSION_1 & 1)) &&
+	       (!agreed ||
+		(!(s->driver_features & ~d->features) && s->driver_features >> VIRTIO_F_VERSION_1 & 1)) &&
 	       s->own_size <= VIRTIO_STATE_MAX;
 }
 
