@@ -168,9 +168,10 @@ bench: all ## the benchmark table
 	@tests/bench/run
 
 # The guests of the lab's tests, each alone in an initramfs.
-LAB_GUESTS := build/lab/hello build/lab/guest
+LAB_GUESTS := build/lab/hello build/lab/guest build/lab/files
 build/lab/hello: tests/lab/hello.c
 build/lab/guest: tests/lib/engine_guest.c
+build/lab/files: tests/lab/files.c
 $(LAB_GUESTS):
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"

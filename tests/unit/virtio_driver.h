@@ -29,10 +29,10 @@
 enum {
 	RAM_BYTES = 32 << 20,
 	QUEUE_SIZE = 16,
-	RINGS_BYTES = 4096,      /* one queue's three rings */
-	RINGS_MAX = 1 << 20,     /* below it lie the buffers, above it rings */
-	SPIN_TURNS = 20000,      /* of a loop that should have come to rest */
-	PATIENCE_S = 20,         /* with the host's disk */
+	RINGS_BYTES = 4096,  /* one queue's three rings */
+	RINGS_MAX = 1 << 20, /* below it lie the buffers, above it rings */
+	SPIN_TURNS = 20000,  /* of a loop that should have come to rest */
+	PATIENCE_S = 20,     /* with the host's disk */
 };
 
 struct loop {

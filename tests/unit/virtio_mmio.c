@@ -223,7 +223,8 @@ static void queue_select_and_notify_out_of_range(void)
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		reg_set(&v, VIRTIO_MMIO_QUEUE_SEL, numbers[i]);
 		CHECK_INT(reg(&v, VIRTIO_MMIO_QUEUE_NUM_MAX), 0);
-		for (uint64_t offset = VIRTIO_MMIO_QUEUE_NUM; offset <= VIRTIO_MMIO_QUEUE_USED_HIGH; offset += 4)
+		for (uint64_t offset = VIRTIO_MMIO_QUEUE_NUM; offset <= VIRTIO_MMIO_QUEUE_USED_HIGH;
+		     offset += 4)
 			if (offset != VIRTIO_MMIO_STATUS)
 				reg_set(&v, offset, numbers[i]);
 		CHECK_INT(reg(&v, VIRTIO_MMIO_QUEUE_READY), 0);
@@ -239,8 +240,8 @@ static void queue_select_and_notify_out_of_range(void)
 /* kvmtool e473028's class. */
 static void config_space_is_bounded(void)
 {
-	static const uint64_t offsets[] = { 0x101, 0x105, 0x107, 0x108, 0xffc, 0xfff, 0x1000, UINT32_MAX,
-					    UINT64_MAX - 3, UINT64_MAX };
+	static const uint64_t offsets[] = { 0x101, 0x105,  0x107,      0x108,          0xffc,
+					    0xfff, 0x1000, UINT32_MAX, UINT64_MAX - 3, UINT64_MAX };
 	uint8_t bytes[8];
 
 	balloon_begin();

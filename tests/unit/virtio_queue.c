@@ -128,14 +128,9 @@ static void indirect_is_refused(void)
 static void piece_outside_ram(void)
 {
 	static const struct piece pieces[] = {
-		{ RAM_BYTES, 1, true },
-		{ RAM_BYTES - 1, 2, true },
-		{ 0, RAM_BYTES + 1, true },
-		{ 0, UINT32_MAX, true },
-		{ UINT64_MAX, 1, true },
-		{ UINT64_MAX - 15, 32, true },
-		{ 0xd0000000, 4, true },
-		{ MEMORY_HOLE_END, 4, true },
+		{ RAM_BYTES, 1, true },  { RAM_BYTES - 1, 2, true },   { 0, RAM_BYTES + 1, true },
+		{ 0, UINT32_MAX, true }, { UINT64_MAX, 1, true },      { UINT64_MAX - 15, 32, true },
+		{ 0xd0000000, 4, true }, { MEMORY_HOLE_END, 4, true },
 	};
 
 	for (unsigned i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
@@ -290,9 +285,10 @@ static void index_follows_the_entry(void)
 static void *refill_thread(void *arg)
 {
 	while (!__atomic_load_n((bool *)arg, __ATOMIC_ACQUIRE))
-		__atomic_store_n(&avail(&v, 0)->idx,
-				 (uint16_t)(__atomic_load_n(&used(&v, 0)->idx, __ATOMIC_ACQUIRE) + QUEUE_SIZE),
-				 __ATOMIC_RELEASE);
+		__atomic_store_n(
+			&avail(&v, 0)->idx,
+			(uint16_t)(__atomic_load_n(&used(&v, 0)->idx, __ATOMIC_ACQUIRE) + QUEUE_SIZE),
+			__ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -304,18 +300,18 @@ static void endless_ring_leaves_others_their_turn(void)
 	begin(rng_new, 0);
 	chain_make(&v, 0, &(struct piece){ buffer(16), 1, true }, 1);
 	CHECK_INT(pthread_create(&thread, NULL, refill_thread, &done), 0);
-	kick(&v, 0);
-	for (unsigned i = 0; i < 1000; i++) {
-		uint16_t was = used(&v, 0)->idx;
+	for (unsigned served = 0; served < 4000;) {
+		uint16_t was = used(&v, 0)->idx, now;
 
-		CHECK(loop_turn(1000));
-		CHECK((uint16_t)(used(&v, 0)->idx - was) <= RNG_BUDGET);
 		kick(&v, 0);
+		CHECK(loop_turn(1000));
+		now = (uint16_t)(used(&v, 0)->idx - was);
+		CHECK(now <= RNG_BUDGET);
+		served += now;
 	}
 	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
 	CHECK_INT(pthread_join(thread, NULL), 0);
 	CHECK(virtio_device_live(v.d));
-	CHECK(used(&v, 0)->idx != 0);
 	end();
 }
 

@@ -110,22 +110,18 @@ static bool serve_report(struct balloon *b, struct virtio_queue *q, const struct
 	return true;
 }
 
-static bool serve(struct balloon *b, struct virtio_queue *q, struct virtio_chain *c)
+static bool serve_one(struct virtio_queue *q)
 {
-	return q->index == QUEUE_REPORT ? serve_report(b, q, c) : serve_pages(b, q, c);
+	struct balloon *b = balloon_of(q->device);
+	struct virtio_chain c;
+
+	return virtio_pop(q, &c) &&
+	       (q->index == QUEUE_REPORT ? serve_report(b, q, &c) : serve_pages(b, q, &c));
 }
 
 static void balloon_kick(struct virtio_device *d, unsigned queue)
 {
-	struct virtio_queue *q = &d->queue[queue];
-	struct virtio_chain c;
-	unsigned served = 0;
-
-	while (served < VIRTIO_BUDGET && virtio_pop(q, &c) && serve(balloon_of(d), q, &c))
-		served++;
-	virtio_notify(q);
-	if (served == VIRTIO_BUDGET)
-		virtio_kick_later(q);
+	virtio_serve(&d->queue[queue], VIRTIO_BUDGET, serve_one);
 }
 
 static void config_read(struct virtio_device *d, uint32_t offset, void *ret, uint32_t len)
@@ -176,11 +172,6 @@ static int balloon_load(struct virtio_device *d, const void *data, unsigned size
 	return 0;
 }
 
-static void balloon_free(struct virtio_device *d)
-{
-	free(d);
-}
-
 static const struct virtio_ops balloon_ops = {
 	.name = "balloon",
 	.id = VIRTIO_ID_BALLOON,
@@ -194,7 +185,6 @@ static const struct virtio_ops balloon_ops = {
 	.reset = balloon_reset,
 	.save = balloon_save,
 	.load = balloon_load,
-	.free = balloon_free,
 };
 
 int balloon_new(const struct guest_memory *m, struct loop *l, struct virtio_device **ret)

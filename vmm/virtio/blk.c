@@ -47,8 +47,9 @@ static void request_finish(struct blk *b, struct blk_request *r, uint8_t status)
 }
 
 /* False: no chain, no request free, or the device broke. */
-static bool serve_next(struct blk *b)
+static bool serve_one(struct virtio_queue *q)
 {
+	struct blk *b = blk_of(q->device);
 	struct blk_request *r;
 	int status;
 
@@ -56,7 +57,7 @@ static bool serve_next(struct blk *b)
 	if (b->stalled)
 		return false;
 	r = &b->requests[b->free_list[b->free_count - 1]];
-	if (!virtio_pop(queue_of(b), &r->chain))
+	if (!virtio_pop(q, &r->chain))
 		return false;
 	b->free_count--;
 	if (!blk_parse(r)) {
@@ -95,16 +96,17 @@ static void request_continue(struct blk *b, struct blk_request *r, int result, b
 	bool in = r->header.type == VIRTIO_BLK_T_IN;
 	uint32_t left = in ? r->chain.in_len : r->chain.out_len;
 
+	/* All of it: a read that failed may have written some. */
+	if (in)
+		chain_mark_dirty(&r->chain, b->device.memory, left);
 	if (result < 0) {
 		request_finish(b, r, VIRTIO_BLK_S_IOERR);
 		return;
 	}
-	if (in) {
-		chain_mark_dirty(&r->chain, b->device.memory, (uint32_t)result);
+	if (in)
 		chain_skip_in(&r->chain, (uint32_t)result);
-	} else {
+	else
 		chain_skip_out(&r->chain, (uint32_t)result);
-	}
 	r->offset += (uint32_t)result;
 	if (r->header.type == VIRTIO_BLK_T_FLUSH || (uint32_t)result >= left)
 		request_finish(b, r, VIRTIO_BLK_S_OK);
@@ -157,18 +159,13 @@ static void blk_kick(struct virtio_device *d, unsigned queue)
 {
 	struct blk *b = blk_of(d);
 	int err = b->ring_failed ? -EIO : ring_ready(b);
-	unsigned served = 0;
 
 	if (err) {
 		disk_lost(b, "no io_uring", err);
 		return;
 	}
-	while (served < VIRTIO_BUDGET && serve_next(b))
-		served++;
+	virtio_serve(&d->queue[queue], VIRTIO_BUDGET, serve_one);
 	submit(b);
-	virtio_notify(&d->queue[queue]);
-	if (served == VIRTIO_BUDGET)
-		virtio_kick_later(&d->queue[queue]);
 }
 
 /* On a vCPU's thread: what ends short is not taken up again. */
@@ -233,19 +230,15 @@ static int blk_load(struct virtio_device *d, const void *data, unsigned size)
 	return size == sizeof(s) && memcmp(data, &s, sizeof(s)) == 0 ? 0 : -EINVAL;
 }
 
-static void blk_end(struct blk *b)
+static void blk_end(struct virtio_device *d)
 {
+	struct blk *b = blk_of(d);
+
 	if (b->ring.made)
 		loop_unwatch(b->device.loop, b->ring.event_fd);
 	blk_ring_free(&b->ring);
 	close(b->fd);
 	free(b->requests);
-	free(b);
-}
-
-static void blk_free(struct virtio_device *d)
-{
-	blk_end(blk_of(d));
 }
 
 static const struct virtio_ops blk_ops = {
@@ -261,7 +254,7 @@ static const struct virtio_ops blk_ops = {
 	.drain = blk_drain,
 	.save = blk_save,
 	.load = blk_load,
-	.free = blk_free,
+	.end = blk_end,
 };
 
 static int file_size(int fd, uint64_t *ret)
@@ -309,7 +302,8 @@ int blk_new(const struct guest_memory *m, struct loop *l, int fd, unsigned flags
 	b->flags = flags;
 	err = blk_init(b, m, l, id);
 	if (err) {
-		blk_end(b);
+		blk_end(&b->device);
+		free(b);
 		return err;
 	}
 	b->device.features |= flags & BLK_READ_ONLY ? 1ull << VIRTIO_BLK_F_RO : 1ull << VIRTIO_BLK_F_DISCARD;

@@ -42,7 +42,6 @@ struct blk {
 };
 static_assert(offsetof(struct blk, device) == 0, "a device is a blk");
 
-
 /* Takes header and status byte off the chain; false if they are not there. */
 bool blk_parse(struct blk_request *r);
 

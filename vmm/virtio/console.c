@@ -25,30 +25,28 @@ static struct console *console_of(struct virtio_device *d)
 }
 
 /* What is to be told next of a port, or -1. */
-static int due_next(struct console_port *p, uint16_t *ret_value)
+static int due_next(const struct console_port *p)
 {
-	*ret_value = 1;
-	if (p->add_due)
+	if (p->flags & PORT_ADD_DUE)
 		return VIRTIO_CONSOLE_PORT_ADD;
-	if (p->name_due)
+	if (p->flags & PORT_NAME_DUE)
 		return VIRTIO_CONSOLE_PORT_NAME;
-	if (p->close_due)
-		*ret_value = 0;
-	else if (!p->ready || p->told_open || p->client_fd < 0)
-		return -1;
-	return VIRTIO_CONSOLE_PORT_OPEN;
+	if (p->flags & PORT_CLOSE_DUE ||
+	    ((p->flags & (PORT_READY | PORT_TOLD_OPEN)) == PORT_READY && p->client_fd >= 0))
+		return VIRTIO_CONSOLE_PORT_OPEN;
+	return -1;
 }
 
 static void due_done(struct console_port *p, int event)
 {
-	if (event == VIRTIO_CONSOLE_PORT_ADD) {
-		p->add_due = false;
-	} else if (event == VIRTIO_CONSOLE_PORT_NAME) {
-		p->name_due = false;
-	} else {
-		p->told_open = !p->close_due;
-		p->close_due = false;
-	}
+	if (event == VIRTIO_CONSOLE_PORT_ADD)
+		p->flags &= ~(unsigned)PORT_ADD_DUE;
+	else if (event == VIRTIO_CONSOLE_PORT_NAME)
+		p->flags &= ~(unsigned)PORT_NAME_DUE;
+	else if (p->flags & PORT_CLOSE_DUE)
+		p->flags &= ~(unsigned)(PORT_CLOSE_DUE | PORT_TOLD_OPEN);
+	else
+		p->flags |= PORT_TOLD_OPEN;
 }
 
 /* False: there is nothing to tell of this port, or no buffer for it. */
@@ -56,16 +54,14 @@ static bool tell_one(struct console *c, struct console_port *p)
 {
 	struct virtio_queue *q = &c->device.queue[QUEUE_CONTROL_IN];
 	struct virtio_chain chain;
-	struct message m = { 0 };
-	uint16_t value;
+	struct message m = { .control = { .id = p->id } };
 	uint32_t len = sizeof(m.control);
-	int event = due_next(p, &value);
+	int event = due_next(p);
 
 	if (event < 0 || !virtio_pop(q, &chain))
 		return false;
-	m.control.id = p->id;
 	m.control.event = (uint16_t)event;
-	m.control.value = value;
+	m.control.value = event != VIRTIO_CONSOLE_PORT_OPEN || !(p->flags & PORT_CLOSE_DUE);
 	if (event == VIRTIO_CONSOLE_PORT_NAME) {
 		strcpy(m.name, p->name);
 		len += (uint32_t)strlen(m.name);
@@ -87,55 +83,55 @@ void console_tell(struct console *c)
 	virtio_notify(&c->device.queue[QUEUE_CONTROL_IN]);
 }
 
+static void flags_set(struct console_port *p, unsigned flags, bool value)
+{
+	p->flags = value ? p->flags | flags : p->flags & ~flags;
+}
+
 static void hear(struct console *c, const struct virtio_console_control *m)
 {
 	struct console_port *p = m->id < c->count ? &c->port[m->id] : NULL;
 
 	if (m->event == VIRTIO_CONSOLE_DEVICE_READY) {
-		for (unsigned i = 0; i < c->count && m->value; i++)
-			c->port[i].add_due = true;
+		for (unsigned i = 0; i < c->count; i++)
+			flags_set(&c->port[i], PORT_ADD_DUE, m->value);
 	} else if (p && m->event == VIRTIO_CONSOLE_PORT_READY) {
-		p->ready = p->name_due = m->value;
+		flags_set(p, PORT_READY | PORT_NAME_DUE, m->value);
 	} else if (p && m->event == VIRTIO_CONSOLE_PORT_OPEN) {
-		p->open = m->value;
+		flags_set(p, PORT_OPEN, m->value);
 		port_move_in(p);
 	}
 }
 
-static void control_out_kick(struct console *c)
+static bool hear_one(struct virtio_queue *q)
 {
-	struct virtio_queue *q = &c->device.queue[QUEUE_CONTROL_OUT];
 	struct virtio_console_control m;
 	struct virtio_chain chain;
-	unsigned served = 0;
 
-	for (; served < VIRTIO_BUDGET && virtio_pop(q, &chain); served++) {
-		if (chain.ins > 0 || !chain_take(&chain, &m, sizeof(m))) {
-			virtio_device_break(&c->device, "a control message that is none");
-			return;
-		}
-		hear(c, &m);
-		virtqueue_push(q, chain.head, 0);
+	if (!virtio_pop(q, &chain))
+		return false;
+	if (chain.ins > 0 || !chain_take(&chain, &m, sizeof(m))) {
+		virtio_device_break(q->device, "a control message that is none");
+		return false;
 	}
-	virtio_notify(q);
-	if (served == VIRTIO_BUDGET)
-		virtio_kick_later(q);
-	console_tell(c);
+	hear(console_of(q->device), &m);
+	virtqueue_push(q, chain.head, 0);
+	return true;
 }
 
 static void console_kick(struct virtio_device *d, unsigned queue)
 {
 	struct console *c = console_of(d);
-	unsigned port = queue < QUEUE_CONTROL_IN ? 0 : queue / 2 - 1;
+	struct console_port *p = port_of(c, queue);
 
-	if (queue == QUEUE_CONTROL_IN)
+	if (queue == QUEUE_CONTROL_OUT)
+		virtio_serve(&d->queue[queue], VIRTIO_BUDGET, hear_one);
+	if (queue == QUEUE_CONTROL_IN || queue == QUEUE_CONTROL_OUT)
 		console_tell(c);
-	else if (queue == QUEUE_CONTROL_OUT)
-		control_out_kick(c);
-	else if (port < c->count && queue % 2)
-		port_move_out(&c->port[port]);
-	else if (port < c->count)
-		port_move_in(&c->port[port]);
+	else if (p && queue % 2)
+		port_move_out(p);
+	else if (p)
+		port_move_in(p);
 }
 
 /* Clients stay, and the driver that comes next is told of them. Their watches
@@ -145,11 +141,8 @@ static void console_reset(struct virtio_device *d)
 	struct console *c = console_of(d);
 
 	for (unsigned i = 0; i < c->count; i++) {
-		struct console_port *p = &c->port[i];
-
-		p->ready = p->open = p->told_open = false;
-		p->add_due = p->name_due = p->close_due = false;
-		p->out_done = 0;
+		c->port[i].flags = 0;
+		c->port[i].out_done = 0;
 	}
 }
 
@@ -160,19 +153,11 @@ static void config_read(struct virtio_device *d, uint32_t offset, void *ret, uin
 	memcpy(ret, (uint8_t *)&config + offset, len);
 }
 
-enum { SAVED_READY = 1, SAVED_OPEN = 2, SAVED_TOLD = 4, SAVED_ADD = 8, SAVED_NAME = 16, SAVED_ALL = 31 };
-
 struct console_state {
 	uint32_t count;
 	uint32_t flags[CONSOLE_PORTS_MAX];
 };
 static_assert(sizeof(struct console_state) == 12, "saved in files");
-
-static uint32_t port_flags(const struct console_port *p)
-{
-	return (p->ready ? SAVED_READY : 0u) | (p->open ? SAVED_OPEN : 0u) | (p->told_open ? SAVED_TOLD : 0u) |
-	       (p->add_due ? SAVED_ADD : 0u) | (p->name_due ? SAVED_NAME : 0u);
-}
 
 static unsigned console_save(const struct virtio_device *d, void *ret)
 {
@@ -180,7 +165,7 @@ static unsigned console_save(const struct virtio_device *d, void *ret)
 	struct console_state s = { .count = c->count };
 
 	for (unsigned i = 0; i < c->count; i++)
-		s.flags[i] = port_flags(&c->port[i]);
+		s.flags[i] = c->port[i].flags;
 	memcpy(ret, &s, sizeof(s));
 	return sizeof(s);
 }
@@ -189,12 +174,8 @@ static unsigned console_save(const struct virtio_device *d, void *ret)
  * went, and then of its own. */
 static void port_load(struct console_port *p, uint32_t flags)
 {
-	p->ready = flags & SAVED_READY;
-	p->open = flags & SAVED_OPEN;
-	p->told_open = flags & SAVED_TOLD;
-	p->add_due = flags & SAVED_ADD;
-	p->name_due = flags & SAVED_NAME;
-	p->close_due = p->told_open;
+	p->flags = flags;
+	flags_set(p, PORT_CLOSE_DUE, flags & PORT_TOLD_OPEN);
 }
 
 static int console_load(struct virtio_device *d, const void *data, unsigned size)
@@ -208,20 +189,19 @@ static int console_load(struct virtio_device *d, const void *data, unsigned size
 	if (s.count != c->count)
 		return -EINVAL;
 	for (unsigned i = 0; i < CONSOLE_PORTS_MAX; i++)
-		if (s.flags[i] & ~(uint32_t)SAVED_ALL || (i >= c->count && s.flags[i]))
+		if (s.flags[i] & ~(uint32_t)PORT_FLAGS || (i >= c->count && s.flags[i]))
 			return -EINVAL;
 	for (unsigned i = 0; i < c->count; i++)
 		port_load(&c->port[i], s.flags[i]);
 	return 0;
 }
 
-static void console_free(struct virtio_device *d)
+static void console_end(struct virtio_device *d)
 {
 	struct console *c = console_of(d);
 
 	for (unsigned i = 0; i < c->count; i++)
 		port_end(&c->port[i]);
-	free(c);
 }
 
 static const struct virtio_ops console_ops = {
@@ -236,7 +216,7 @@ static const struct virtio_ops console_ops = {
 	.reset = console_reset,
 	.save = console_save,
 	.load = console_load,
-	.free = console_free,
+	.end = console_end,
 };
 
 static bool options_fit(const struct console_port_options *ports, unsigned count)
@@ -256,7 +236,8 @@ static int console_init(struct console *c, const struct guest_memory *m, struct 
 	for (; c->count < count; c->count++)
 		port_init(&c->port[c->count], &c->device, c->count, &ports[c->count]);
 	if (err) {
-		console_free(&c->device);
+		console_end(&c->device);
+		free(c);
 		return err;
 	}
 	for (unsigned i = 0; i < count && !err; i++)

@@ -10,21 +10,27 @@
  * comes before the control queues, the others after them. */
 enum { QUEUE_CONTROL_IN = 2, QUEUE_CONTROL_OUT, QUEUES = 2 * (CONSOLE_PORTS_MAX + 1) };
 
+/* What the driver said of a port, what it was told, and what it is yet to be
+ * told, for want of a buffer. Saved in files. An opening is due when there is a
+ * client of which it was not told. */
+enum port_flag {
+	PORT_READY = 1,
+	PORT_OPEN = 2, /* by a program of the guest */
+	PORT_TOLD_OPEN = 4,
+	PORT_ADD_DUE = 8,
+	PORT_NAME_DUE = 16,
+	PORT_CLOSE_DUE = 32,
+	PORT_FLAGS = 63,
+};
+
 struct console_port {
 	struct virtio_device *device;
 	unsigned id;
 	char name[CONSOLE_NAME_MAX];
-	int listen_fd;  /* watched while there is no client */
-	int client_fd;  /* -1: none */
+	int listen_fd;   /* watched while there is no client */
+	int client_fd;   /* -1: none */
 	uint32_t wanted; /* events watched of the client */
-
-	/* Of the driver. */
-	bool ready, open;
-	bool told_open; /* what it knows of our side */
-	/* Not told yet, for want of a buffer. An opening is due when there is a
-	 * client of which it was not told. */
-	bool add_due, name_due, close_due;
-
+	unsigned flags;
 	bool starved;      /* at the last try there was nowhere to put a client's bytes */
 	bool blocked;      /* the client took no more */
 	uint32_t out_done; /* bytes the client took of the next chain */
@@ -35,6 +41,14 @@ struct console {
 	unsigned count;
 	struct console_port port[CONSOLE_PORTS_MAX];
 };
+
+/* The port of one of the queues for bytes; NULL: there is no such port. */
+static inline struct console_port *port_of(struct console *c, unsigned queue)
+{
+	unsigned id = queue < QUEUE_CONTROL_IN ? 0 : queue / 2 - 1;
+
+	return id < c->count ? &c->port[id] : NULL;
+}
 
 static inline struct virtio_queue *port_in(const struct console_port *p)
 {

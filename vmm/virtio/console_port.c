@@ -9,6 +9,9 @@
 #include "console_inner.h"
 #include "vmm/machine/loop.h"
 
+/* Of a new client; with no events, its end is still waited for. */
+#define NOT_WATCHED UINT32_MAX
+
 static void client_event(void *arg, uint32_t events);
 static void listen_event(void *arg, uint32_t events);
 
@@ -30,10 +33,10 @@ static void client_drop(struct console_port *p)
 	loop_unwatch(p->device->loop, p->client_fd);
 	close(p->client_fd);
 	p->client_fd = -1;
-	p->wanted = 0;
 	p->blocked = false;
 	p->out_done = 0;
-	p->close_due = p->told_open;
+	if (p->flags & PORT_TOLD_OPEN)
+		p->flags |= PORT_CLOSE_DUE;
 	console_tell((struct console *)p->device);
 	virtio_kick_later(port_out(p)); /* what is in there was for this client */
 	err = port_listen(p);
@@ -63,7 +66,7 @@ static bool move_in_one(struct console_port *p)
 	struct virtio_chain c;
 	ssize_t n;
 
-	p->starved = !p->open || !virtio_peek(q, &c);
+	p->starved = !(p->flags & PORT_OPEN) || !virtio_peek(q, &c);
 	if (p->starved)
 		return false;
 	if (c.outs > 0) {
@@ -112,9 +115,9 @@ static bool chain_send(struct console_port *p, struct virtio_chain *c)
 	return !p->blocked;
 }
 
-static bool move_out_one(struct console_port *p)
+static bool move_out_one(struct virtio_queue *q)
 {
-	struct virtio_queue *q = port_out(p);
+	struct console_port *p = port_of((struct console *)q->device, q->index);
 	struct virtio_chain c;
 
 	p->blocked = false;
@@ -134,13 +137,7 @@ static bool move_out_one(struct console_port *p)
 
 void port_move_out(struct console_port *p)
 {
-	unsigned n = 0;
-
-	while (n < VIRTIO_BUDGET && move_out_one(p))
-		n++;
-	virtio_notify(port_out(p));
-	if (n == VIRTIO_BUDGET)
-		virtio_kick_later(port_out(p));
+	virtio_serve(port_out(p), VIRTIO_BUDGET, move_out_one);
 	client_watch(p);
 }
 
@@ -173,8 +170,7 @@ static void listen_event(void *arg, uint32_t events)
 		return;
 	}
 	p->client_fd = fd;
-	p->wanted = 0;
-	p->starved = true;
+	p->wanted = NOT_WATCHED;
 	console_tell((struct console *)p->device);
 	port_move_in(p);
 }

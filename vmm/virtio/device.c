@@ -5,6 +5,7 @@
 #include <linux/virtio_mmio.h>
 #include <linux/virtio_ring.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -77,7 +78,9 @@ void virtio_device_free(struct virtio_device *d)
 		return;
 	virtio_device_reset(d);
 	fds_close(d);
-	d->ops->free(d);
+	if (d->ops->end)
+		d->ops->end(d);
+	free(d);
 }
 
 bool virtio_device_live(const struct virtio_device *d)
@@ -142,6 +145,17 @@ void virtio_notify(struct virtio_queue *q)
 void virtio_kick_later(struct virtio_queue *q)
 {
 	eventfd_set(q->device->kick_fd[q->index]);
+}
+
+void virtio_serve(struct virtio_queue *q, unsigned budget, bool (*one)(struct virtio_queue *q))
+{
+	unsigned served = 0;
+
+	while (served < budget && one(q))
+		served++;
+	virtio_notify(q);
+	if (served == budget)
+		virtio_kick_later(q);
 }
 
 static void queues_stop(struct virtio_device *d)

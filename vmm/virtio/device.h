@@ -51,11 +51,11 @@ struct virtio_ops {
 	 * by such a device. Both NULL: there are none. */
 	unsigned (*save)(const struct virtio_device *d, void *ret);
 	int (*load)(struct virtio_device *d, const void *data, unsigned size);
-	/* Its own part and itself; reset came before. */
-	void (*free)(struct virtio_device *d);
+	/* Its own part; reset came before. NULL: there is none. */
+	void (*end)(struct virtio_device *d);
 };
 
-/* First member of each device's struct. */
+/* First member of each device's struct, which is allocated as a whole. */
 struct virtio_device {
 	const struct virtio_ops *ops;
 	const struct guest_memory *memory;
@@ -107,6 +107,10 @@ void virtio_notify(struct virtio_queue *q);
 
 /* Serves that queue once more when the others had their turn. */
 void virtio_kick_later(struct virtio_queue *q);
+
+/* Calls one as long as it says that it served a chain, budget times at most, and
+ * then notifies; what is left is for later. */
+void virtio_serve(struct virtio_queue *q, unsigned budget, bool (*one)(struct virtio_queue *q));
 
 /* For the transport and the loader of a saved state: validates the queues that
  * are ready, and kicks each once, for what came before. -EINVAL: one is not

@@ -42,39 +42,27 @@ static int chain_randomise(const struct virtio_chain *c, uint32_t len)
 }
 
 /* The cap counts over all pieces: they may lie over each other. */
-static bool serve(struct virtio_queue *q, const struct virtio_chain *c)
+static bool serve_one(struct virtio_queue *q)
 {
-	uint32_t len = least(RNG_REQUEST_MAX, c->in_len);
+	struct virtio_chain c;
+	uint32_t len;
 
-	if (c->outs > 0) {
-		virtio_device_break(q->device, "a request for random bytes has bytes of its own");
+	if (!virtio_pop(q, &c))
+		return false;
+	len = least(RNG_REQUEST_MAX, c.in_len);
+	if (c.outs > 0 || chain_randomise(&c, len) != 0) {
+		virtio_device_break(q->device, c.outs > 0 ? "a request for random bytes has bytes of its own"
+							  : "the host has no random bytes");
 		return false;
 	}
-	if (chain_randomise(c, len) != 0) {
-		virtio_device_break(q->device, "the host has no random bytes");
-		return false;
-	}
-	chain_mark_dirty(c, q->memory, len);
-	virtqueue_push(q, c->head, len);
+	chain_mark_dirty(&c, q->memory, len);
+	virtqueue_push(q, c.head, len);
 	return true;
 }
 
 static void rng_kick(struct virtio_device *d, unsigned queue)
 {
-	struct virtio_queue *q = &d->queue[queue];
-	struct virtio_chain c;
-	unsigned served = 0;
-
-	while (served < RNG_BUDGET && virtio_pop(q, &c) && serve(q, &c))
-		served++;
-	virtio_notify(q);
-	if (served == RNG_BUDGET)
-		virtio_kick_later(q);
-}
-
-static void rng_free(struct virtio_device *d)
-{
-	free(d);
+	virtio_serve(&d->queue[queue], RNG_BUDGET, serve_one);
 }
 
 static const struct virtio_ops rng_ops = {
@@ -82,7 +70,6 @@ static const struct virtio_ops rng_ops = {
 	.id = VIRTIO_ID_RNG,
 	.queues = 1,
 	.kick = rng_kick,
-	.free = rng_free,
 };
 
 int rng_new(const struct guest_memory *m, struct loop *l, struct virtio_device **ret)

@@ -40,13 +40,14 @@ void virtio_device_save(const struct virtio_device *d, struct virtio_device_stat
 /* Any of the states that the transport lets a driver reach. */
 static bool status_is_possible(uint32_t status)
 {
+	static const uint32_t steps[] = { VIRTIO_CONFIG_S_ACKNOWLEDGE, VIRTIO_CONFIG_S_DRIVER,
+					  VIRTIO_CONFIG_S_FEATURES_OK, VIRTIO_CONFIG_S_DRIVER_OK };
 	uint32_t said = status & ~(uint32_t)(VIRTIO_CONFIG_S_FAILED | VIRTIO_CONFIG_S_NEEDS_RESET);
+	uint32_t reached = 0;
 
-	return said == 0 || said == VIRTIO_CONFIG_S_ACKNOWLEDGE ||
-	       said == (VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER) ||
-	       said == (VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK) ||
-	       said == (VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER | VIRTIO_CONFIG_S_FEATURES_OK |
-			VIRTIO_CONFIG_S_DRIVER_OK);
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(*steps) && said != reached; i++)
+		reached |= steps[i];
+	return said == reached;
 }
 
 /* Before FEATURES_OK a driver may have written what it will not get. */
@@ -56,8 +57,8 @@ static bool registers_are_possible(const struct virtio_device *d, const struct v
 
 	return s->id == d->ops->id && s->queues == d->queues && status_is_possible(s->status) &&
 	       !(s->interrupt_status & ~(uint32_t)(VIRTIO_MMIO_INT_VRING | VIRTIO_MMIO_INT_CONFIG)) &&
-	       (!agreed || (!(s->driver_features & ~d->features) &&
-			    s->driver_features >> VIRTIO_F_VERSION_1 & 1)) &&
+	       (!agreed ||
+		(!(s->driver_features & ~d->features) && s->driver_features >> VIRTIO_F_VERSION_1 & 1)) &&
 	       s->own_size <= VIRTIO_STATE_MAX;
 }
 
