@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config = (struct acpi_config){ .vcpus = words[0], .virtio = words[1] };
 	room = words[2];
 	area = malloc(room ? room : 1); /* of exactly that size: a byte past it is found */
-	if (acpi_build(&config, area, room, LAYOUT_ACPI) == 0 && (room < 36 || memcmp(area, "RSD PTR ", 8) != 0))
+	if (acpi_build(&config, area, room, LAYOUT_ACPI) == 0 &&
+	    (room < 36 || memcmp(area, "RSD PTR ", 8) != 0))
 		abort();
 	free(area);
 	return 0;

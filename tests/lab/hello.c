@@ -26,7 +26,8 @@ static void file_line(const char *name, const char *path)
 
 static void flags(void)
 {
-	static const char *const looked_for[] = { "svm", "vmx", "xsave", "avx", "hypervisor", "tsc_deadline_timer" };
+	static const char *const looked_for[] = { "svm", "vmx",        "xsave",
+						  "avx", "hypervisor", "tsc_deadline_timer" };
 	char line[4096] = "";
 	FILE *f = fopen("/proc/cpuinfo", "re");
 

@@ -88,7 +88,8 @@ static void a_kernel_is_loaded_and_its_rest_zeroed(void)
 	CHECK_INT(elf_load(&m, fd, &k, NULL), 0);
 	CHECK(k.entry == KERNEL_AT + 0x100 && k.has_pvh && k.pvh_entry == KERNEL_AT + 0x200);
 	CHECK(k.end == KERNEL_AT + 2 * TEXT);
-	CHECK(at[0] == 0x90 && at[TEXT - 1] == 0x90 && at[TEXT] == 0 && at[2 * TEXT - 1] == 0 && at[2 * TEXT] == 0xee);
+	CHECK(at[0] == 0x90 && at[TEXT - 1] == 0x90 && at[TEXT] == 0 && at[2 * TEXT - 1] == 0 &&
+	      at[2 * TEXT] == 0xee);
 	close(fd);
 	memory_free(&m);
 }
@@ -115,8 +116,10 @@ static void files_that_are_no_kernel_are_refused(void)
 
 static void segments_outside_of_memory_are_refused(void)
 {
-	static const uint64_t places[] = { 0, LAYOUT_ACPI, MEMORY - TEXT, MEMORY, MEMORY_HOLE - TEXT, MEMORY_HOLE,
-					   MEMORY_HOLE_END, UINT64_MAX - TEXT, UINT64_MAX };
+	static const uint64_t places[] = {
+		0,           LAYOUT_ACPI,     MEMORY - TEXT,     MEMORY,    MEMORY_HOLE - TEXT,
+		MEMORY_HOLE, MEMORY_HOLE_END, UINT64_MAX - TEXT, UINT64_MAX
+	};
 	static const uint64_t sizes[] = { TEXT - 1, MEMORY, UINT64_MAX, UINT64_MAX - KERNEL_AT };
 	struct elf_kernel k;
 	struct file f;
@@ -187,7 +190,8 @@ static void the_map_covers_memory_and_reserves_the_tables(void)
 	}
 }
 
-static int boot(struct guest_memory *m, const char *cmdline, size_t initrd_size, bool pvh, struct boot_entry *ret)
+static int boot(struct guest_memory *m, const char *cmdline, size_t initrd_size, bool pvh,
+		struct boot_entry *ret)
 {
 	struct file f = kernel_make();
 	char *initrd = calloc(1, initrd_size);

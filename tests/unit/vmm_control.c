@@ -12,7 +12,9 @@
 
 static struct control_request request(uint32_t verb, uint32_t files)
 {
-	return (struct control_request){ .version = CONTROL_VERSION, .verb = verb, .serial = 7, .files = files };
+	return (struct control_request){
+		.version = CONTROL_VERSION, .verb = verb, .serial = 7, .files = files
+	};
 }
 
 static int check(const struct control_request *r)
@@ -26,7 +28,8 @@ static int check(const struct control_request *r)
 
 static void requests_that_do_not_add_up_are_refused(void)
 {
-	const uint32_t kernel = 1u << CONTROL_KERNEL, memory = 1u << CONTROL_MEMORY, state = 1u << CONTROL_STATE;
+	const uint32_t kernel = 1u << CONTROL_KERNEL, memory = 1u << CONTROL_MEMORY,
+		       state = 1u << CONTROL_STATE;
 	struct control_request r = request(CONTROL_START, kernel);
 
 	CHECK_INT(check(&r), 0);

@@ -30,9 +30,11 @@ static void addresses_outside_of_one_region_have_no_pointer(void)
 	CHECK(!memory_at(&m, MEMORY_HOLE, 1));
 	CHECK(!memory_at(&m, MEMORY_HOLE_END - 1, 1) && !memory_at(&m, MEMORY_HOLE_END - 1, 2));
 	CHECK(!memory_at(&m, MEMORY_HOLE_END, (1ull << 30) + 1));
-	CHECK(!memory_at(&m, UINT64_MAX, 1) && !memory_at(&m, UINT64_MAX, UINT64_MAX) && !memory_at(&m, 1, UINT64_MAX));
+	CHECK(!memory_at(&m, UINT64_MAX, 1) && !memory_at(&m, UINT64_MAX, UINT64_MAX) &&
+	      !memory_at(&m, 1, UINT64_MAX));
 	m.size = 64 << 20;
-	CHECK(!memory_at(&m, MEMORY_HOLE_END, 1) && !memory_at(&m, 64 << 20, 1) && memory_at(&m, (64 << 20) - 1, 1));
+	CHECK(!memory_at(&m, MEMORY_HOLE_END, 1) && !memory_at(&m, 64 << 20, 1) &&
+	      memory_at(&m, (64 << 20) - 1, 1));
 }
 
 static void writes_of_the_monitor_are_kept_by_page(void)
@@ -87,7 +89,9 @@ static void count_write(void *arg, uint64_t offset, const void *data, unsigned l
 
 static void accesses_reach_a_device_only_whole(void)
 {
-	struct bus_window w = { .base = 0x1000, .size = 16, .read = count_read, .write = count_write, .arg = &reads };
+	struct bus_window w = {
+		.base = 0x1000, .size = 16, .read = count_read, .write = count_write, .arg = &reads
+	};
 	struct bus_space s = { .count = 0 };
 	uint64_t value = 0;
 
@@ -230,11 +234,12 @@ static struct kvm_cpuid_entry2 *leaf(struct cpuid *c, uint32_t function, uint32_
 /* A processor that can everything. */
 static struct cpuid everything(void)
 {
-	static const uint32_t leaves[][2] = { { 1, 0 },		 { 7, 0 },	    { 7, 1 },	       { 0xa, 0 },
-					      { 0xb, 0 },	 { 0xb, 1 },	    { 0xd, 0 },	       { 0xd, 1 },
-					      { 0xd, 2 },	 { 0xd, 18 },	    { 0x12, 0 },       { 0x1d, 1 },
-					      { 0x40000001, 0 }, { 0x80000001, 0 }, { 0x80000008, 0 }, { 0x8000000a, 0 },
-					      { 0x8000001e, 0 } };
+	static const uint32_t leaves[][2] = { { 1, 0 },          { 7, 0 },          { 7, 1 },
+					      { 0xa, 0 },        { 0xb, 0 },        { 0xb, 1 },
+					      { 0xd, 0 },        { 0xd, 1 },        { 0xd, 2 },
+					      { 0xd, 18 },       { 0x12, 0 },       { 0x1d, 1 },
+					      { 0x40000001, 0 }, { 0x80000001, 0 }, { 0x80000008, 0 },
+					      { 0x8000000a, 0 }, { 0x8000001e, 0 } };
 	struct cpuid c = { .nent = sizeof(leaves) / sizeof(*leaves) };
 
 	for (uint32_t i = 0; i < c.nent; i++)
@@ -276,7 +281,8 @@ static void a_guest_knows_its_place_among_its_processors(void)
 	cpuid_normalise(&c, &r);
 	CHECK_INT(leaf(&c, 1, 0)->ebx >> 24, 3);
 	CHECK_INT(leaf(&c, 1, 0)->ebx >> 16 & 0xff, 5);
-	CHECK(leaf(&c, 1, 0)->edx & 1u << 28 && leaf(&c, 1, 0)->ecx & 1u << 31 && leaf(&c, 1, 0)->ecx & 1u << 24);
+	CHECK(leaf(&c, 1, 0)->edx & 1u << 28 && leaf(&c, 1, 0)->ecx & 1u << 31 &&
+	      leaf(&c, 1, 0)->ecx & 1u << 24);
 	CHECK_INT(leaf(&c, 0xb, 0)->edx, 3);
 	CHECK_INT(leaf(&c, 0xb, 1)->eax, 3);
 	CHECK_INT(leaf(&c, 0xb, 1)->ebx, 5);
@@ -301,7 +307,8 @@ static void where_xsetbv_is_not_seen_there_is_no_xsave(void)
 
 static void models_differ_by_vendor_and_signature(void)
 {
-	struct kvm_cpuid_entry2 a[2] = { { .function = 0, .ebx = 1, .ecx = 2, .edx = 3 }, { .function = 1, .eax = 4 } };
+	struct kvm_cpuid_entry2 a[2] = { { .function = 0, .ebx = 1, .ecx = 2, .edx = 3 },
+					 { .function = 1, .eax = 4 } };
 	struct kvm_cpuid_entry2 b[2] = { a[1], a[0] };
 
 	a[0].eax = 99; /* highest leaf: no part of it */

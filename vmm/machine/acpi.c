@@ -107,7 +107,9 @@ static uint8_t sum_of(const void *bytes, size_t size)
 
 static struct header header_make(const char *signature, uint8_t revision, size_t length)
 {
-	struct header h = { .length = (uint32_t)length, .revision = revision, .oem_revision = 1, .creator_revision = 1 };
+	struct header h = {
+		.length = (uint32_t)length, .revision = revision, .oem_revision = 1, .creator_revision = 1
+	};
 
 	memcpy(h.signature, signature, sizeof(h.signature));
 	memcpy(h.oem, "CARREL", sizeof(h.oem));
@@ -169,7 +171,9 @@ static uint64_t fadt_write(struct writer *w, uint64_t dsdt)
 static uint64_t madt_write(struct writer *w, const struct acpi_config *config)
 {
 	struct madt m = { .header = header_make("APIC", 5, sizeof(m)), .lapic = LAYOUT_LAPIC };
-	struct madt_ioapic ioapic = { .type = MADT_IOAPIC, .length = sizeof(ioapic), .address = LAYOUT_IOAPIC };
+	struct madt_ioapic ioapic = { .type = MADT_IOAPIC,
+				      .length = sizeof(ioapic),
+				      .address = LAYOUT_IOAPIC };
 	size_t start = w->out.used;
 
 	aml_bytes(&w->out, &m, sizeof(m));

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct acpi_config {
-	unsigned vcpus;	 /* 1 to ACPI_VCPUS_MAX */
+	unsigned vcpus;  /* 1 to ACPI_VCPUS_MAX */
 	unsigned virtio; /* devices at LAYOUT_VIRTIO and up; to LAYOUT_VIRTIO_MAX */
 };
 

@@ -47,9 +47,10 @@ static void name_write(struct aml *a, const char *name)
 
 size_t aml_open(struct aml *a, enum aml_kind kind, const char *name, uint8_t count)
 {
-	static const uint8_t ops[] = { [AML_SCOPE] = OP_SCOPE,	   [AML_DEVICE] = OP_DEVICE,
-				       [AML_METHOD] = OP_METHOD,   [AML_PACKAGE] = OP_PACKAGE,
-				       [AML_BUFFER] = OP_BUFFER, [AML_IF] = OP_IF };
+	static const uint8_t ops[] = {
+		[AML_SCOPE] = OP_SCOPE,     [AML_DEVICE] = OP_DEVICE, [AML_METHOD] = OP_METHOD,
+		[AML_PACKAGE] = OP_PACKAGE, [AML_BUFFER] = OP_BUFFER, [AML_IF] = OP_IF
+	};
 	size_t opened;
 
 	if (kind == AML_DEVICE)
@@ -112,9 +113,11 @@ static unsigned hex(char c)
 /* Three letters of five bits, four hex digits; the bytes in network order. */
 void aml_eisa_id(struct aml *a, const char *id)
 {
-	unsigned letters = (unsigned)(id[0] - '@') << 10 | (unsigned)(id[1] - '@') << 5 | (unsigned)(id[2] - '@');
+	unsigned letters =
+		(unsigned)(id[0] - '@') << 10 | (unsigned)(id[1] - '@') << 5 | (unsigned)(id[2] - '@');
 	uint8_t bytes[5] = { OP_DWORD, (uint8_t)(letters >> 8), (uint8_t)letters,
-			     (uint8_t)(hex(id[3]) << 4 | hex(id[4])), (uint8_t)(hex(id[5]) << 4 | hex(id[6])) };
+			     (uint8_t)(hex(id[3]) << 4 | hex(id[4])),
+			     (uint8_t)(hex(id[5]) << 4 | hex(id[6])) };
 
 	aml_bytes(a, bytes, sizeof(bytes));
 }

@@ -19,7 +19,8 @@ unsigned boot_map(const struct guest_memory *m, struct boot_range ret[BOOT_RANGE
 	unsigned n = 0;
 
 	ret[n++] = (struct boot_range){ 0, LAYOUT_LOW_RAM_END, BOOT_RAM };
-	ret[n++] = (struct boot_range){ LAYOUT_LOW_RAM_END, LAYOUT_HIGH_RAM - LAYOUT_LOW_RAM_END, BOOT_RESERVED };
+	ret[n++] = (struct boot_range){ LAYOUT_LOW_RAM_END, LAYOUT_HIGH_RAM - LAYOUT_LOW_RAM_END,
+					BOOT_RESERVED };
 	ret[n++] = (struct boot_range){ LAYOUT_HIGH_RAM, memory_low(m) - LAYOUT_HIGH_RAM, BOOT_RAM };
 	if (memory_high(m) > 0)
 		ret[n++] = (struct boot_range){ MEMORY_HOLE_END, memory_high(m), BOOT_RAM };
@@ -150,7 +151,8 @@ int boot_load(const struct guest_memory *m, const struct boot_files *files, stru
 	int err;
 
 	if (cmdline_size >= LAYOUT_CMDLINE_MAX)
-		return problem_set(p, -E2BIG, "the kernel's command line is longer than %d bytes", LAYOUT_CMDLINE_MAX - 1);
+		return problem_set(p, -E2BIG, "the kernel's command line is longer than %d bytes",
+				   LAYOUT_CMDLINE_MAX - 1);
 	err = elf_load(m, files->kernel_fd, &kernel, p);
 	if (err)
 		return err;
@@ -166,6 +168,7 @@ int boot_load(const struct guest_memory *m, const struct boot_files *files, stru
 		zero_page_write(m, &initrd, cmdline_size);
 		long_mode_write(m);
 	}
-	*ret = (struct boot_entry){ .address = files->pvh ? kernel.pvh_entry : kernel.entry, .pvh = files->pvh };
+	*ret = (struct boot_entry){ .address = files->pvh ? kernel.pvh_entry : kernel.entry,
+				    .pvh = files->pvh };
 	return 0;
 }

@@ -17,7 +17,7 @@
 
 struct boot_files {
 	int kernel_fd;
-	int initrd_fd; /* -1: none */
+	int initrd_fd;       /* -1: none */
 	const char *cmdline; /* below LAYOUT_CMDLINE_MAX */
 	bool pvh;
 };

@@ -50,7 +50,8 @@ int control_check(const struct control_request *r, size_t size, unsigned files_c
 	if ((unsigned)__builtin_popcount(r->files) != files_count)
 		return problem_set(p, -EPROTO, "%u descriptors for %d files", files_count,
 				   __builtin_popcount(r->files));
-	if (r->verb == CONTROL_SNAPSHOT && !(r->files & 1u << CONTROL_MEMORY) == !(r->files & 1u << CONTROL_PAGES))
+	if (r->verb == CONTROL_SNAPSHOT &&
+	    !(r->files & 1u << CONTROL_MEMORY) == !(r->files & 1u << CONTROL_PAGES))
 		return problem_set(p, -EPROTO, "a snapshot is of all memory or of the pages that changed");
 	return r->verb == CONTROL_START ? start_check(r, p) : 0;
 }
@@ -88,9 +89,8 @@ int control_receive(int fd, struct control_message *ret, struct problem *p)
 	if (n <= 0)
 		return n == 0 || errno == ECONNRESET ? -EPIPE : errno == EINTR ? -EAGAIN : -errno;
 	count = files_take(&msg, files);
-	err = msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)
-		      ? problem_set(p, -EPROTO, "a request that is too long")
-		      : control_check(&ret->request, (size_t)n, count, p);
+	err = msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? problem_set(p, -EPROTO, "a request that is too long")
+						       : control_check(&ret->request, (size_t)n, count, p);
 	if (err) {
 		while (count > 0)
 			close(files[--count]);

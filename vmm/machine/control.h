@@ -32,11 +32,11 @@ enum control_verb {
 enum control_file {
 	CONTROL_KERNEL,
 	CONTROL_INITRD,
-	CONTROL_ROOTFS,	 /* read-only disk */
+	CONTROL_ROOTFS,  /* read-only disk */
 	CONTROL_SCRATCH, /* writable disk */
-	CONTROL_AGENT,	 /* listening unix socket behind the port carrel.agent */
+	CONTROL_AGENT,   /* listening unix socket behind the port carrel.agent */
 	CONTROL_CONSOLE, /* boot messages; none: they are dropped */
-	CONTROL_MEMORY,	 /* a snapshot's: copy-on-write for START, written by SNAPSHOT */
+	CONTROL_MEMORY,  /* a snapshot's: copy-on-write for START, written by SNAPSHOT */
 	CONTROL_STATE,
 	CONTROL_PAGES, /* what differs from MEMORY: vmm/pages.h */
 	CONTROL_FILES,

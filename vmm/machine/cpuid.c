@@ -22,7 +22,8 @@
 #define B7_SGX BIT(2)
 #define C7_SGX_LC BIT(30)
 #define D7_AMX (BIT(22) | BIT(24) | BIT(25)) /* bf16, tile, int8 */
-/* AVX2 and every AVX-512 of EBX; VBMI to VPOPCNTDQ with VAES of ECX; 4VNNIW, 4FMAPS, VP2INTERSECT, FP16 of EDX */
+/* AVX2 and every AVX-512 of EBX; VBMI to VPOPCNTDQ with VAES of ECX; 4VNNIW, 4FMAPS, VP2INTERSECT, FP16 of
+ * EDX */
 #define B7_AVX (BIT(5) | BIT(16) | BIT(17) | BIT(21) | BIT(26) | BIT(27) | BIT(28) | BIT(30) | BIT(31))
 #define C7_AVX (BIT(1) | BIT(3) | BIT(6) | BIT(9) | BIT(10) | BIT(11) | BIT(12) | BIT(14))
 #define C7_OSPKE BIT(4)
@@ -44,7 +45,8 @@ int cpuid_supported(int dev_fd, struct cpuid *ret)
 	return err < 0 ? err : 0;
 }
 
-static const struct kvm_cpuid_entry2 *find(const struct kvm_cpuid_entry2 *e, uint32_t count, uint32_t function)
+static const struct kvm_cpuid_entry2 *find(const struct kvm_cpuid_entry2 *e, uint32_t count,
+					   uint32_t function)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (e[i].function == function)
@@ -145,10 +147,10 @@ static void normalise(struct kvm_cpuid_entry2 *e, const struct cpuid_rules *r)
 	case 0xd:
 		leaf_xsave(e, r);
 		break;
-	case 0xa:	 /* performance counters */
-	case 0x12:	 /* SGX */
-	case 0x14:	 /* processor trace */
-	case 0x1d:	 /* AMX */
+	case 0xa:  /* performance counters */
+	case 0x12: /* SGX */
+	case 0x14: /* processor trace */
+	case 0x1d: /* AMX */
 	case 0x1e:
 	case 0x8000000a: /* SVM */
 	case 0x8000001b: /* IBS */

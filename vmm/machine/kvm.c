@@ -17,16 +17,20 @@ enum {
 	SLOT_HIGH,
 };
 
-#define CAP(name) { KVM_CAP_##name, #name }
+#define CAP(name)                     \
+	{                             \
+		KVM_CAP_##name, #name \
+	}
 static const struct {
 	unsigned cap;
 	const char *name;
 } needed[] = {
-	CAP(USER_MEMORY), CAP(SET_TSS_ADDR),	   CAP(SET_IDENTITY_MAP_ADDR), CAP(IRQCHIP),
-	CAP(PIT2),	  CAP(PIT_STATE2),	   CAP(EXT_CPUID),	       CAP(MP_STATE),
-	CAP(IRQFD),	  CAP(IOEVENTFD),	   CAP(VCPU_EVENTS),	       CAP(DEBUGREGS),
-	CAP(XSAVE),	  CAP(XCRS),		   CAP(ADJUST_CLOCK),	       CAP(GET_TSC_KHZ),
-	CAP(IMMEDIATE_EXIT),
+	CAP(USER_MEMORY), CAP(SET_TSS_ADDR),   CAP(SET_IDENTITY_MAP_ADDR),
+	CAP(IRQCHIP),     CAP(PIT2),           CAP(PIT_STATE2),
+	CAP(EXT_CPUID),   CAP(MP_STATE),       CAP(IRQFD),
+	CAP(IOEVENTFD),   CAP(VCPU_EVENTS),    CAP(DEBUGREGS),
+	CAP(XSAVE),       CAP(XCRS),           CAP(ADJUST_CLOCK),
+	CAP(GET_TSC_KHZ), CAP(IMMEDIATE_EXIT),
 };
 
 int kvm_ioctl(int fd, unsigned long request, void *arg)
@@ -124,7 +128,8 @@ void kvm_free(struct kvm *k)
 	k->vm_fd = -1;
 }
 
-static int slot_set(const struct kvm *k, struct kvm_userspace_memory_region *slot, bool log, struct problem *p)
+static int slot_set(const struct kvm *k, struct kvm_userspace_memory_region *slot, bool log,
+		    struct problem *p)
 {
 	int err;
 
@@ -169,7 +174,8 @@ int kvm_dirty_collect(const struct kvm *k, const struct guest_memory *m)
 {
 	int err = slot_collect(k, m, SLOT_LOW, 0, memory_low(m) / MEMORY_PAGE);
 
-	return err ? err : slot_collect(k, m, SLOT_HIGH, MEMORY_HOLE / MEMORY_PAGE, memory_high(m) / MEMORY_PAGE);
+	return err ? err
+		   : slot_collect(k, m, SLOT_HIGH, MEMORY_HOLE / MEMORY_PAGE, memory_high(m) / MEMORY_PAGE);
 }
 
 int kvm_irqfd(const struct kvm *k, int fd, unsigned gsi)

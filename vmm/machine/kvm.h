@@ -16,7 +16,7 @@
 struct kvm {
 	int dev_fd; /* the caller's */
 	int vm_fd;
-	size_t run_size; /* of struct kvm_run's mapping */
+	size_t run_size;     /* of struct kvm_run's mapping */
 	bool deadline_timer; /* the in-kernel APIC has TSC-deadline mode */
 };
 

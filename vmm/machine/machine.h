@@ -41,7 +41,7 @@ struct machine {
 	struct loop *loop;
 	struct kvm kvm;
 	struct guest_memory memory;
-	int memory_fd; /* the file it is mapped from; -1: none */
+	int memory_fd;      /* the file it is mapped from; -1: none */
 	struct cpuid cpuid; /* what KVM offers */
 	struct vcpu vcpus[ACPI_VCPUS_MAX];
 	unsigned vcpu_count;
@@ -50,8 +50,8 @@ struct machine {
 	struct virtio_device *devices[MACHINE_DEVICES_MAX];
 	unsigned device_count;
 	struct virtio_device *balloon; /* one of them */
-	uint32_t files;		       /* that devices were made of */
-	int event_fd;		       /* raises the interrupt that says: the generation id changed */
+	uint32_t files;                /* that devices were made of */
+	int event_fd;                  /* raises the interrupt that says: the generation id changed */
 	enum control_state state;
 
 	/* Set by a vCPU, under the bus lock; end_fd wakes the loop. */

@@ -39,9 +39,11 @@ static void power_write(void *arg, uint64_t offset, const void *data, unsigned l
 
 static int power_add(struct machine *m)
 {
-	const struct bus_window window = {
-		.base = LAYOUT_POWER, .size = LAYOUT_POWER_SIZE, .read = power_read, .write = power_write, .arg = m
-	};
+	const struct bus_window window = { .base = LAYOUT_POWER,
+					   .size = LAYOUT_POWER_SIZE,
+					   .read = power_read,
+					   .write = power_write,
+					   .arg = m };
 
 	return bus_add(&m->bus.memory, &window);
 }
@@ -107,8 +109,8 @@ static int virtio_attach(struct machine *m, struct virtio_device *d)
 	return err;
 }
 
-static int disk_add(struct machine *m, struct control_message *message, enum control_file file, unsigned flags,
-		    const char *id)
+static int disk_add(struct machine *m, struct control_message *message, enum control_file file,
+		    unsigned flags, const char *id)
 {
 	struct virtio_device *d;
 	int fd = take(message, file), err;
@@ -122,7 +124,8 @@ static int disk_add(struct machine *m, struct control_message *message, enum con
 
 static int ports_add(struct machine *m, struct control_message *message)
 {
-	struct console_port_options port = { .name = "carrel.agent", .listen_fd = take(message, CONTROL_AGENT) };
+	struct console_port_options port = { .name = "carrel.agent",
+					     .listen_fd = take(message, CONTROL_AGENT) };
 	struct virtio_device *d;
 	int err;
 

@@ -14,7 +14,8 @@ static int reserve(uint64_t size, uint8_t **ret)
 
 	if (size < MEMORY_MIN || size > MEMORY_MAX || size % MEMORY_PAGE)
 		return -EINVAL;
-	at = mmap(NULL, size + 2 * MEMORY_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = mmap(NULL, size + 2 * MEMORY_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		  0);
 	if (at == MAP_FAILED)
 		return -errno;
 	*ret = at + MEMORY_PAGE;
@@ -33,8 +34,8 @@ static int populate(struct guest_memory *ret, int fd, int flags, uint64_t size)
 
 	if (err)
 		return err;
-	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | flags, fd, 0) ==
-	    MAP_FAILED) {
+	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | flags, fd,
+		 0) == MAP_FAILED) {
 		err = -errno;
 		release(base, size);
 		return err;
@@ -118,7 +119,8 @@ void memory_mark_dirty(const struct guest_memory *m, uint64_t gpa, uint64_t len)
 
 	if (!m->dirty || !offset_of(m, gpa, len, &offset))
 		return;
-	memory_mark_pages(m, offset / MEMORY_PAGE, (offset + len - 1) / MEMORY_PAGE - offset / MEMORY_PAGE + 1);
+	memory_mark_pages(m, offset / MEMORY_PAGE,
+			  (offset + len - 1) / MEMORY_PAGE - offset / MEMORY_PAGE + 1);
 }
 
 void memory_mark_pages(const struct guest_memory *m, uint64_t first, uint64_t count)

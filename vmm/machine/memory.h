@@ -21,8 +21,8 @@
 #define MEMORY_MAX (64ull << 30)
 
 struct guest_memory {
-	uint8_t *base;           /* host address of guest physical 0; guard pages at both ends */
-	uint64_t size;           /* bytes of RAM, whole pages; what is past MEMORY_HOLE appears from 4 GiB on */
+	uint8_t *base; /* host address of guest physical 0; guard pages at both ends */
+	uint64_t size; /* bytes of RAM, whole pages; what is past MEMORY_HOLE appears from 4 GiB on */
 	_Atomic uint64_t *dirty; /* our own bitmap, a bit a page in order of base; NULL: not tracked */
 };
 

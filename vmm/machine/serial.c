@@ -182,7 +182,9 @@ static void window_write(void *arg, uint64_t offset, const void *data, unsigned 
 
 struct bus_window serial_window(struct serial *s)
 {
-	return (struct bus_window){
-		.base = LAYOUT_SERIAL_PORT, .size = SERIAL_PORTS, .read = window_read, .write = window_write, .arg = s
-	};
+	return (struct bus_window){ .base = LAYOUT_SERIAL_PORT,
+				    .size = SERIAL_PORTS,
+				    .read = window_read,
+				    .write = window_write,
+				    .arg = s };
 }

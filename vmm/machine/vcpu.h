@@ -24,9 +24,9 @@
 /* Why a vCPU can go on no longer. */
 enum vcpu_end {
 	VCPU_RUNS,
-	VCPU_SHUTDOWN,	    /* a triple fault: how this guest resets itself */
-	VCPU_KVM_ERROR,	    /* KVM_RUN failed, or could not emulate an instruction */
-	VCPU_UNKNOWN_EXIT,  /* one that this machine does not have */
+	VCPU_SHUTDOWN,     /* a triple fault: how this guest resets itself */
+	VCPU_KVM_ERROR,    /* KVM_RUN failed, or could not emulate an instruction */
+	VCPU_UNKNOWN_EXIT, /* one that this machine does not have */
 };
 
 struct vcpu {
@@ -54,7 +54,8 @@ int vcpu_new(struct vcpu *v, const struct kvm *k, struct bus *bus, unsigned inde
 void vcpu_free(struct vcpu *v);
 
 /* CPUID first of all state, then registers of a processor at reset and a place to begin. */
-int vcpu_cpuid(struct vcpu *v, const struct cpuid *supported, const struct cpuid_rules *rules, struct problem *p);
+int vcpu_cpuid(struct vcpu *v, const struct cpuid *supported, const struct cpuid_rules *rules,
+	       struct problem *p);
 int vcpu_reset(struct vcpu *v, struct problem *p);
 /* The first vCPU; the others wait for its wake-up. */
 int vcpu_enter(struct vcpu *v, const struct boot_entry *entry, struct problem *p);

@@ -19,7 +19,8 @@
 #define APIC_MODE_NMI (4u << 8)
 #define APIC_MODE_EXTINT (7u << 8)
 
-int vcpu_cpuid(struct vcpu *v, const struct cpuid *supported, const struct cpuid_rules *rules, struct problem *p)
+int vcpu_cpuid(struct vcpu *v, const struct cpuid *supported, const struct cpuid_rules *rules,
+	       struct problem *p)
 {
 	struct cpuid own = *supported;
 	int err;

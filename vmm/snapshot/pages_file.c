@@ -87,7 +87,8 @@ static int header_write(struct writer *w, int memory_fd, const struct state *s)
 	return file_write(w->fd, h, sizeof(*h), 0);
 }
 
-int pages_file_save(const struct guest_memory *m, int memory_fd, const struct state *s, int fd, struct problem *p)
+int pages_file_save(const struct guest_memory *m, int memory_fd, const struct state *s, int fd,
+		    struct problem *p)
 {
 	struct writer w = { .memory = m, .fd = fd };
 	int err;
@@ -131,7 +132,8 @@ static int header_read(const struct guest_memory *m, int memory_fd, const struct
 	return 0;
 }
 
-static int table_apply(const struct guest_memory *m, int fd, const struct pages_header *h, const struct pages_extent *table)
+static int table_apply(const struct guest_memory *m, int fd, const struct pages_header *h,
+		       const struct pages_extent *table)
 {
 	uint64_t from = MEMORY_PAGE;
 	int err = 0;
@@ -150,7 +152,8 @@ static int table_apply(const struct guest_memory *m, int fd, const struct pages_
 	return err;
 }
 
-int pages_file_load(const struct guest_memory *m, int memory_fd, const struct state *s, int fd, struct problem *p)
+int pages_file_load(const struct guest_memory *m, int memory_fd, const struct state *s, int fd,
+		    struct problem *p)
 {
 	struct pages_header h;
 	struct pages_extent *table;

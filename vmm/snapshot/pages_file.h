@@ -10,10 +10,12 @@
 
 /* Marked pages of memory that is mapped from memory_fd; fd is emptied first, its header written last. s: the
  * sealed state it belongs to. */
-int pages_file_save(const struct guest_memory *m, int memory_fd, const struct state *s, int fd, struct problem *p);
+int pages_file_save(const struct guest_memory *m, int memory_fd, const struct state *s, int fd,
+		    struct problem *p);
 
 /* Into memory that is mapped and tracked, before a vCPU runs; its pages are marked. The file is read as
  * hostile input: -EINVAL unless it is whole and belongs to this memory file and state. */
-int pages_file_load(const struct guest_memory *m, int memory_fd, const struct state *s, int fd, struct problem *p);
+int pages_file_load(const struct guest_memory *m, int memory_fd, const struct state *s, int fd,
+		    struct problem *p);
 
 #endif

@@ -55,7 +55,8 @@ static int files_refused(const struct machine *m, const struct control_message *
 	if (same_file(message->files[CONTROL_MEMORY], m->memory_fd))
 		return problem_set(p, -EBUSY, "the machine runs from this memory file");
 	if (message->files[CONTROL_PAGES] >= 0 && m->memory_fd < 0)
-		return problem_set(p, -EINVAL, "the machine runs from no memory file that pages could differ from");
+		return problem_set(p, -EINVAL,
+				   "the machine runs from no memory file that pages could differ from");
 	return 0;
 }
 

@@ -79,7 +79,8 @@ int state_write(const struct state *s, int fd)
 
 	if (ftruncate(fd, 0) != 0)
 		return -errno;
-	err = file_write(fd, bytes + sizeof(s->header), s->header.size - sizeof(s->header), sizeof(s->header));
+	err = file_write(fd, bytes + sizeof(s->header), s->header.size - sizeof(s->header),
+			 sizeof(s->header));
 	return err ? err : file_write(fd, &s->header, sizeof(s->header), 0);
 }
 

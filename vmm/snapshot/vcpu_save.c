@@ -116,15 +116,18 @@ static int steps_run(int fd, const struct step *steps, size_t count, struct prob
 	return 0;
 }
 
-#define STEP(name, arg) { KVM_##name, "KVM_" #name, arg }
+#define STEP(name, arg)                       \
+	{                                     \
+		KVM_##name, "KVM_" #name, arg \
+	}
 #define STEPS(list) list, sizeof(list) / sizeof(*(list))
 
 /* The order matters: MP_STATE first, it may change APIC and registers; events last, the others may. */
 int vcpu_save(const struct vcpu *v, int dev_fd, struct state_vcpu *ret, struct problem *p)
 {
-	const struct step before[] = { STEP(GET_MP_STATE, &ret->mp),	     STEP(GET_REGS, &ret->regs),
-				       STEP(GET_SREGS, &ret->sregs),	     STEP(GET_XSAVE, ret->xsave),
-				       STEP(GET_XCRS, &ret->xcrs),	     STEP(GET_DEBUGREGS, &ret->debugregs),
+	const struct step before[] = { STEP(GET_MP_STATE, &ret->mp), STEP(GET_REGS, &ret->regs),
+				       STEP(GET_SREGS, &ret->sregs), STEP(GET_XSAVE, ret->xsave),
+				       STEP(GET_XCRS, &ret->xcrs),   STEP(GET_DEBUGREGS, &ret->debugregs),
 				       STEP(GET_LAPIC, &ret->lapic) };
 	const struct step after[] = { STEP(GET_VCPU_EVENTS, &ret->events) };
 	int err = steps_run(v->fd, STEPS(before), p), khz;
