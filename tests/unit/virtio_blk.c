@@ -10,6 +10,7 @@
 
 #include "virtio_driver.h"
 #include "vmm/virtio/blk.h"
+#include "vmm/virtio/blk_ring.h"
 
 enum { SECTOR = 512, DISK_BYTES = 1 << 20, DISK_SECTORS = DISK_BYTES / SECTOR, NO_STATUS = 0xee };
 
@@ -478,6 +479,45 @@ static void what_is_read_is_dirty_when_it_is_there(void)
 	end();
 }
 
+static int ring_result(struct blk_ring *r)
+{
+	eventfd_t count;
+	void *tag;
+	int result;
+
+	CHECK_INT(blk_ring_submit(r), 0);
+	do {
+		CHECK_INT(blk_ring_wait(r), 0);
+		eventfd_read(r->event_fd, &count);
+	} while (!blk_ring_reap(r, &tag, &result));
+	return result;
+}
+
+/* Whoever takes the monitor over has no more of io_uring than a disk needs. */
+static void ring_can_do_nothing_else(void)
+{
+	int fd = memfd_create("disk", MFD_CLOEXEC);
+	struct blk_ring r = { 0 };
+	char byte;
+
+	CHECK_INT(ftruncate(fd, 1), 0);
+	CHECK_INT(blk_ring_make(&r, fd), 0);
+	r.prepared++;
+	io_uring_prep_nop(io_uring_get_sqe(&r.ring));
+	CHECK_INT(ring_result(&r), -EACCES);
+	r.prepared++;
+	io_uring_prep_openat(io_uring_get_sqe(&r.ring), AT_FDCWD, "/etc/passwd", O_RDONLY, 0);
+	CHECK_INT(ring_result(&r), -EACCES);
+	r.prepared++;
+	io_uring_prep_readv(io_uring_get_sqe(&r.ring), fd, &(struct iovec){ &byte, 1 }, 1, 0);
+	CHECK_INT(ring_result(&r), -EACCES); /* not by the table */
+	CHECK_INT(io_uring_register_files(&r.ring, &fd, 1), -EACCES);
+	blk_ring_read(&r, &(struct iovec){ &byte, 1 }, 1, 0, NULL);
+	CHECK_INT(ring_result(&r), 1);
+	blk_ring_free(&r);
+	close(fd);
+}
+
 static void only_regular_files_are_disks(void)
 {
 	struct virtio_device *d;
@@ -507,6 +547,7 @@ int main(void)
 	completion_on_a_broken_device_is_dropped();
 	more_in_flight_than_there_are_requests();
 	what_is_read_is_dirty_when_it_is_there();
+	ring_can_do_nothing_else();
 	only_regular_files_are_disks();
 	return 0;
 }
