@@ -299,6 +299,21 @@ static void where_xsetbv_is_not_seen_there_is_no_xsave(void)
 	CHECK(!(leaf(&c, 0x80000001, 0)->ecx & (1u << 11 | 1u << 16)));
 }
 
+static void models_differ_by_vendor_and_signature(void)
+{
+	struct kvm_cpuid_entry2 a[2] = { { .function = 0, .ebx = 1, .ecx = 2, .edx = 3 }, { .function = 1, .eax = 4 } };
+	struct kvm_cpuid_entry2 b[2] = { a[1], a[0] };
+
+	a[0].eax = 99; /* highest leaf: no part of it */
+	CHECK(cpuid_same_model(a, 2, b, 2));
+	CHECK(!cpuid_same_model(a, 2, b, 1) && !cpuid_same_model(a, 0, b, 0));
+	b[0].eax++;
+	CHECK(!cpuid_same_model(a, 2, b, 2));
+	b[0].eax--;
+	b[1].edx++;
+	CHECK(!cpuid_same_model(a, 2, b, 2));
+}
+
 static uint8_t sum(const uint8_t *bytes, size_t size)
 {
 	uint8_t s = 0;
@@ -378,6 +393,7 @@ int main(void)
 	a_guest_virtualises_nothing_and_counts_nothing();
 	a_guest_knows_its_place_among_its_processors();
 	where_xsetbv_is_not_seen_there_is_no_xsave();
+	models_differ_by_vendor_and_signature();
 	tables_are_found_and_their_sums_are_right();
 	tables_that_do_not_fit_are_refused();
 	return 0;

@@ -44,6 +44,24 @@ int cpuid_supported(int dev_fd, struct cpuid *ret)
 	return err < 0 ? err : 0;
 }
 
+static const struct kvm_cpuid_entry2 *find(const struct kvm_cpuid_entry2 *e, uint32_t count, uint32_t function)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (e[i].function == function)
+			return &e[i];
+	return NULL;
+}
+
+bool cpuid_same_model(const struct kvm_cpuid_entry2 *a, uint32_t a_count, const struct kvm_cpuid_entry2 *b,
+		      uint32_t b_count)
+{
+	const struct kvm_cpuid_entry2 *a0 = find(a, a_count, 0), *b0 = find(b, b_count, 0);
+	const struct kvm_cpuid_entry2 *a1 = find(a, a_count, 1), *b1 = find(b, b_count, 1);
+
+	return a0 && b0 && a1 && b1 && a0->ebx == b0->ebx && a0->ecx == b0->ecx && a0->edx == b0->edx &&
+	       a1->eax == b1->eax;
+}
+
 static void leaf_clear(struct kvm_cpuid_entry2 *e)
 {
 	e->eax = e->ebx = e->ecx = e->edx = 0;

@@ -26,6 +26,10 @@ struct cpuid {
 /* What KVM offers, from /dev/kvm; 0 or negative errno. */
 int cpuid_supported(int dev_fd, struct cpuid *ret);
 
+/* Vendor, family, model and stepping are the same in both. */
+bool cpuid_same_model(const struct kvm_cpuid_entry2 *a, uint32_t a_count, const struct kvm_cpuid_entry2 *b,
+		      uint32_t b_count);
+
 /* The rules, over any table; needs no KVM. */
 void cpuid_normalise(struct cpuid *c, const struct cpuid_rules *rules);
 

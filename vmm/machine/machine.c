@@ -1,6 +1,7 @@
 #include "machine.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -52,7 +53,9 @@ static void on_vcpu_end(void *arg, struct vcpu *v, enum vcpu_end end)
 {
 	struct machine *m = arg;
 
-	(void)v;
+	if (end != VCPU_SHUTDOWN)
+		fprintf(stderr, "carrel-vmm: vCPU %u: exit %u, %u\n", v->index, v->run->exit_reason,
+			v->run->internal.suberror);
 	pthread_mutex_lock(&m->bus.lock);
 	machine_end(m, end == VCPU_SHUTDOWN ? MACHINE_RESET : MACHINE_FAILED);
 	pthread_mutex_unlock(&m->bus.lock);

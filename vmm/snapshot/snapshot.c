@@ -100,6 +100,8 @@ int snapshot_save(struct machine *m, const struct control_message *message, stru
 
 static int vcpus_load(struct machine *m, const struct state *s, struct problem *p)
 {
+	if (!cpuid_same_model(s->vcpu[0].cpuid, s->vcpu[0].cpuid_count, m->cpuid.entries, m->cpuid.nent))
+		return problem_set(p, -EINVAL, "the snapshot is of another kind of processor");
 	for (unsigned i = 0; i < m->vcpu_count; i++) {
 		struct cpuid_rules rules = machine_cpuid_rules(m, i);
 		int err = vcpu_load(&m->vcpus[i], &s->vcpu[i], &rules, p);
