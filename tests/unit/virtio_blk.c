@@ -214,6 +214,27 @@ static void what_is_wrong_is_an_error(void)
 	end();
 }
 
+/* FC #5260's class again: as much as the disk, over and over, is no request. */
+static void request_is_bounded(void)
+{
+	enum { SEGMENT = 64 * 1024, PIECES = QUEUE_SIZE - 2, LIMIT = 126 };
+	struct piece all[PIECES];
+
+	begin(0);
+	CHECK_INT(reg(&v, 0x108), SEGMENT);
+	CHECK_INT(reg(&v, 0x10c), LIMIT);
+	CHECK_INT(ftruncate(disk, 2 * LIMIT * SEGMENT), 0);
+	virtio_device_free(v.d);
+	CHECK_INT(blk_new(&ram, &the_loop, dup(disk), 0, "", &v.d), 0);
+	driver_start(&v, v.d, 0);
+	for (unsigned i = 0; i < PIECES; i++)
+		all[i] = (struct piece){ MEMORY_PAGE, LIMIT * SEGMENT / PIECES, true };
+	CHECK_INT(do_request(VIRTIO_BLK_T_IN, 0, all, PIECES), VIRTIO_BLK_S_OK);
+	all[0].len += SECTOR;
+	CHECK_INT(do_request(VIRTIO_BLK_T_IN, 0, all, PIECES), VIRTIO_BLK_S_IOERR);
+	end();
+}
+
 /* kvmtool's status byte at the end of whatever came last. */
 static void request_without_header_or_status_breaks(void)
 {
@@ -534,6 +555,7 @@ int main(void)
 	header_and_status_may_be_cut_anywhere();
 	disk_tells_its_name_and_size();
 	what_is_wrong_is_an_error();
+	request_is_bounded();
 	request_without_header_or_status_breaks();
 	overlapping_pieces_are_the_drivers_loss();
 	read_only_disk_is_not_written();
