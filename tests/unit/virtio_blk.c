@@ -10,6 +10,7 @@
 
 #include "virtio_driver.h"
 #include "vmm/virtio/blk.h"
+#include "vmm/virtio/blk_ring.h"
 
 enum { SECTOR = 512, DISK_BYTES = 1 << 20, DISK_SECTORS = DISK_BYTES / SECTOR, NO_STATUS = 0xee };
 
@@ -210,6 +211,27 @@ static void what_is_wrong_is_an_error(void)
 	CHECK_INT(do_one(VIRTIO_BLK_T_WRITE_ZEROES, 0, gpa, 16), VIRTIO_BLK_S_UNSUPP);
 	CHECK_INT(do_one(UINT32_MAX, 0, gpa, 16), VIRTIO_BLK_S_UNSUPP);
 	CHECK_INT(do_one(VIRTIO_BLK_T_IN, DISK_SECTORS - 1, gpa, 512), VIRTIO_BLK_S_OK);
+	end();
+}
+
+/* FC #5260's class again: as much as the disk, over and over, is no request. */
+static void request_is_bounded(void)
+{
+	enum { SEGMENT = 64 * 1024, PIECES = QUEUE_SIZE - 2, LIMIT = 126 };
+	struct piece all[PIECES];
+
+	begin(0);
+	CHECK_INT(reg(&v, 0x108), SEGMENT);
+	CHECK_INT(reg(&v, 0x10c), LIMIT);
+	CHECK_INT(ftruncate(disk, 2 * LIMIT * SEGMENT), 0);
+	virtio_device_free(v.d);
+	CHECK_INT(blk_new(&ram, &the_loop, dup(disk), 0, "", &v.d), 0);
+	driver_start(&v, v.d, 0);
+	for (unsigned i = 0; i < PIECES; i++)
+		all[i] = (struct piece){ MEMORY_PAGE, LIMIT * SEGMENT / PIECES, true };
+	CHECK_INT(do_request(VIRTIO_BLK_T_IN, 0, all, PIECES), VIRTIO_BLK_S_OK);
+	all[0].len += SECTOR;
+	CHECK_INT(do_request(VIRTIO_BLK_T_IN, 0, all, PIECES), VIRTIO_BLK_S_IOERR);
 	end();
 }
 
@@ -478,6 +500,45 @@ static void what_is_read_is_dirty_when_it_is_there(void)
 	end();
 }
 
+static int ring_result(struct blk_ring *r)
+{
+	eventfd_t count;
+	void *tag;
+	int result;
+
+	CHECK_INT(blk_ring_submit(r), 0);
+	do {
+		CHECK_INT(blk_ring_wait(r), 0);
+		eventfd_read(r->event_fd, &count);
+	} while (!blk_ring_reap(r, &tag, &result));
+	return result;
+}
+
+/* Whoever takes the monitor over has no more of io_uring than a disk needs. */
+static void ring_can_do_nothing_else(void)
+{
+	int fd = memfd_create("disk", MFD_CLOEXEC);
+	struct blk_ring r = { 0 };
+	char byte;
+
+	CHECK_INT(ftruncate(fd, 1), 0);
+	CHECK_INT(blk_ring_make(&r, fd), 0);
+	r.prepared++;
+	io_uring_prep_nop(io_uring_get_sqe(&r.ring));
+	CHECK_INT(ring_result(&r), -EACCES);
+	r.prepared++;
+	io_uring_prep_openat(io_uring_get_sqe(&r.ring), AT_FDCWD, "/etc/passwd", O_RDONLY, 0);
+	CHECK_INT(ring_result(&r), -EACCES);
+	r.prepared++;
+	io_uring_prep_readv(io_uring_get_sqe(&r.ring), fd, &(struct iovec){ &byte, 1 }, 1, 0);
+	CHECK_INT(ring_result(&r), -EACCES); /* not by the table */
+	CHECK_INT(io_uring_register_files(&r.ring, &fd, 1), -EACCES);
+	blk_ring_read(&r, &(struct iovec){ &byte, 1 }, 1, 0, NULL);
+	CHECK_INT(ring_result(&r), 1);
+	blk_ring_free(&r);
+	close(fd);
+}
+
 static void only_regular_files_are_disks(void)
 {
 	struct virtio_device *d;
@@ -494,6 +555,7 @@ int main(void)
 	header_and_status_may_be_cut_anywhere();
 	disk_tells_its_name_and_size();
 	what_is_wrong_is_an_error();
+	request_is_bounded();
 	request_without_header_or_status_breaks();
 	overlapping_pieces_are_the_drivers_loss();
 	read_only_disk_is_not_written();
@@ -507,6 +569,7 @@ int main(void)
 	completion_on_a_broken_device_is_dropped();
 	more_in_flight_than_there_are_requests();
 	what_is_read_is_dirty_when_it_is_there();
+	ring_can_do_nothing_else();
 	only_regular_files_are_disks();
 	return 0;
 }

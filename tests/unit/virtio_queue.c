@@ -315,6 +315,47 @@ static void endless_ring_leaves_others_their_turn(void)
 	end();
 }
 
+/* A driver that changes its mind while it is being served: what was checked is
+ * what is used, whatever stands in memory by then. */
+static void *scribble_thread(void *arg)
+{
+	static const uint64_t addresses[] = { 0x1000, RAM_BYTES - 1, UINT64_MAX, MEMORY_HOLE,
+					      RAM_BYTES - 64 };
+	static const uint32_t lengths[] = { 16, UINT32_MAX, 64, 2, RAM_BYTES };
+
+	for (unsigned i = 0; !__atomic_load_n((bool *)arg, __ATOMIC_ACQUIRE); i++) {
+		struct vring_desc *d = desc(&v, 0, i % 3);
+
+		__atomic_store_n(&d->addr, addresses[i % 7 % 5], __ATOMIC_RELAXED);
+		__atomic_store_n(&d->len, lengths[i % 11 % 5], __ATOMIC_RELAXED);
+		__atomic_store_n(&d->next, (uint16_t)(i % 13 % 5), __ATOMIC_RELAXED);
+		__atomic_store_n(&d->flags, (uint16_t)(i % 17 % 4), __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void descriptors_that_change_meanwhile(void)
+{
+	bool done = false;
+	pthread_t thread;
+	unsigned served = 0, refusals = 0;
+
+	begin(rng_new, 0);
+	CHECK_INT(pthread_create(&thread, NULL, scribble_thread, &done), 0);
+	while (served < 200 || refusals < 200) {
+		driver_start_sized(&v, 0, QUEUE_SIZE);
+		head_add(&v, 0, 0);
+		head_add(&v, 0, 1);
+		kick(&v, 0);
+		loop_settle();
+		refusals += broken(&v);
+		served += used(&v, 0)->idx;
+	}
+	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	CHECK_INT(pthread_join(thread, NULL), 0);
+	end();
+}
+
 int main(void)
 {
 	chains_wrap_around_the_indices();
@@ -334,5 +375,6 @@ int main(void)
 	what_is_written_is_dirty();
 	index_follows_the_entry();
 	endless_ring_leaves_others_their_turn();
+	descriptors_that_change_meanwhile();
 	return 0;
 }

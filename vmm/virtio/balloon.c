@@ -16,8 +16,11 @@
 /* Without a queue of statistics the driver counts the one of reports as third. */
 enum { QUEUE_INFLATE, QUEUE_DEFLATE, QUEUE_REPORT, QUEUES };
 
-/* Page numbers in one request; Linux sends 256. */
-enum { PFNS_MAX = 1024 };
+enum {
+	PFNS_MAX = 1024, /* in one request; Linux sends 256 */
+	/* Requests in one turn of the loop: each may name all of RAM. */
+	BUDGET = 4,
+};
 
 struct balloon {
 	struct virtio_device device;
@@ -121,7 +124,7 @@ static bool serve_one(struct virtio_queue *q)
 
 static void balloon_kick(struct virtio_device *d, unsigned queue)
 {
-	virtio_serve(&d->queue[queue], VIRTIO_BUDGET, serve_one);
+	virtio_serve(&d->queue[queue], BUDGET, serve_one);
 }
 
 static void config_read(struct virtio_device *d, uint32_t offset, void *ret, uint32_t len)

@@ -14,11 +14,7 @@
 #include "vmm/machine/loop.h"
 #include "vmm/machine/memory.h"
 
-enum {
-	/* A header and a status byte are the other two. */
-	SEGMENTS_MAX = VIRTIO_CHAIN_MAX - 2,
-	DISCARD_ALIGNMENT = 4096 / BLK_SECTOR, /* the host's blocks: less frees nothing */
-};
+enum { DISCARD_ALIGNMENT = 4096 / BLK_SECTOR /* the host's blocks: less frees nothing */ };
 static_assert((int)BLK_RING_ENTRIES >= (int)VIRTIO_QUEUE_MAX, "a request is at most one operation in flight");
 
 static struct blk *blk_of(struct virtio_device *d)
@@ -194,7 +190,9 @@ static int blk_drain(struct virtio_device *d)
 static void config_read(struct virtio_device *d, uint32_t offset, void *ret, uint32_t len)
 {
 	struct blk *b = blk_of(d);
-	struct virtio_blk_config config = { .capacity = b->capacity, .seg_max = SEGMENTS_MAX };
+	struct virtio_blk_config config = { .capacity = b->capacity,
+					    .size_max = BLK_SEGMENT_MAX,
+					    .seg_max = BLK_SEGMENTS_MAX };
 
 	if (!(b->flags & BLK_READ_ONLY)) {
 		config.max_discard_sectors = BLK_DISCARD_SECTORS;
@@ -245,7 +243,7 @@ static const struct virtio_ops blk_ops = {
 	.name = "blk",
 	.id = VIRTIO_ID_BLOCK,
 	.queues = 1,
-	.features = 1ull << VIRTIO_BLK_F_SEG_MAX,
+	.features = 1ull << VIRTIO_BLK_F_SIZE_MAX | 1ull << VIRTIO_BLK_F_SEG_MAX,
 	/* What follows belongs to features not offered. */
 	.config_size = offsetof(struct virtio_blk_config, max_write_zeroes_sectors),
 	.config_read = config_read,

@@ -11,6 +11,10 @@
 
 enum {
 	BLK_SECTOR = 512,
+	/* Bytes and pieces of data in a request; what is in the host's page cache
+	 * is copied in the loop's turn. A header and a status byte come with it. */
+	BLK_SEGMENT_MAX = 64 * 1024,
+	BLK_SEGMENTS_MAX = VIRTIO_CHAIN_MAX - 2,
 	/* Discards are done in the loop's turn; both together bound one request. */
 	BLK_DISCARD_SEGMENTS = 8,
 	BLK_DISCARD_SECTORS = 64 * 1024 * 1024 / BLK_SECTOR,

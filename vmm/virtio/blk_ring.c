@@ -71,40 +71,31 @@ void blk_ring_free(struct blk_ring *r)
 }
 
 /* There is room: never more are prepared and in flight than the ring has entries. */
-static struct io_uring_sqe *entry_next(struct blk_ring *r)
+static struct io_uring_sqe *prepare(struct blk_ring *r, int op, const struct iovec *iov, unsigned n,
+				    uint64_t offset, void *tag)
 {
-	r->prepared++;
-	return io_uring_get_sqe(&r->ring);
-}
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
 
-static void entry_finish(struct io_uring_sqe *sqe, void *tag)
-{
+	io_uring_prep_rw(op, sqe, FILE_INDEX, iov, n, offset);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, tag);
+	r->prepared++;
+	return sqe;
 }
 
 void blk_ring_read(struct blk_ring *r, const struct iovec *iov, unsigned n, uint64_t offset, void *tag)
 {
-	struct io_uring_sqe *sqe = entry_next(r);
-
-	io_uring_prep_readv(sqe, FILE_INDEX, iov, n, offset);
-	entry_finish(sqe, tag);
+	prepare(r, IORING_OP_READV, iov, n, offset, tag);
 }
 
 void blk_ring_write(struct blk_ring *r, const struct iovec *iov, unsigned n, uint64_t offset, void *tag)
 {
-	struct io_uring_sqe *sqe = entry_next(r);
-
-	io_uring_prep_writev(sqe, FILE_INDEX, iov, n, offset);
-	entry_finish(sqe, tag);
+	prepare(r, IORING_OP_WRITEV, iov, n, offset, tag);
 }
 
 void blk_ring_sync(struct blk_ring *r, void *tag)
 {
-	struct io_uring_sqe *sqe = entry_next(r);
-
-	io_uring_prep_fsync(sqe, FILE_INDEX, IORING_FSYNC_DATASYNC);
-	entry_finish(sqe, tag);
+	prepare(r, IORING_OP_FSYNC, NULL, 0, 0, tag)->fsync_flags = IORING_FSYNC_DATASYNC;
 }
 
 /* An entry that the kernel refuses ends a round early, with a completion of its own. */

@@ -41,8 +41,8 @@ static int serve_transfer(struct blk *b, struct blk_request *r)
 	uint32_t len = in ? r->chain.in_len : r->chain.out_len;
 	uint32_t wrong = in ? r->chain.out_len : r->chain.in_len;
 
-	if (len == 0 || len % BLK_SECTOR || wrong || !range_fits(b, r->header.sector, len / BLK_SECTOR) ||
-	    (!in && b->flags & BLK_READ_ONLY))
+	if (len == 0 || len % BLK_SECTOR || len > BLK_SEGMENTS_MAX * BLK_SEGMENT_MAX || wrong ||
+	    !range_fits(b, r->header.sector, len / BLK_SECTOR) || (!in && b->flags & BLK_READ_ONLY))
 		return VIRTIO_BLK_S_IOERR;
 	r->offset = r->header.sector * BLK_SECTOR;
 	blk_transfer(b, r);

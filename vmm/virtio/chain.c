@@ -4,11 +4,6 @@
 
 #include "vmm/machine/memory.h"
 
-static uint32_t least(uint32_t a, size_t b)
-{
-	return a < b ? a : (uint32_t)b;
-}
-
 /* Pieces that are used up stay, with no length: readv and writev pass over them. */
 static void skip(struct virtio_chain *c, unsigned first, unsigned pieces, uint32_t len)
 {

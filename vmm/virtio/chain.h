@@ -7,6 +7,7 @@
 #define CARREL_VMM_VIRTIO_CHAIN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -21,6 +22,11 @@ struct virtio_chain {
 	struct iovec iov[VIRTIO_CHAIN_MAX]; /* each whole in guest RAM */
 	uint64_t gpa[VIRTIO_CHAIN_MAX];     /* where each starts for the guest */
 };
+
+static inline uint32_t least(uint32_t a, size_t b)
+{
+	return a < b ? a : (uint32_t)b;
+}
 
 static inline struct iovec *chain_in(struct virtio_chain *c)
 {

@@ -29,9 +29,14 @@ static void kicked(void *arg, uint32_t events)
 		d->ops->kick(d, q->index);
 }
 
-static int queue_init(struct virtio_device *d, unsigned i)
+static void queue_clear(struct virtio_device *d, unsigned i)
 {
 	d->queue[i] = (struct virtio_queue){ .device = d, .memory = d->memory, .index = i };
+}
+
+static int queue_init(struct virtio_device *d, unsigned i)
+{
+	queue_clear(d, i);
 	d->kick_fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (d->kick_fd[i] < 0)
 		return -errno;
@@ -185,7 +190,7 @@ void virtio_device_reset(struct virtio_device *d)
 	if (d->ops->reset)
 		d->ops->reset(d);
 	for (unsigned i = 0; i < d->queues; i++)
-		d->queue[i] = (struct virtio_queue){ .device = d, .memory = d->memory, .index = i };
+		queue_clear(d, i);
 	d->driver_features = 0;
 	d->device_features_sel = d->driver_features_sel = d->queue_sel = 0;
 	d->status = 0;

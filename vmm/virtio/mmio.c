@@ -117,13 +117,15 @@ static bool may_set_queues(const struct virtio_device *d)
 	return d->status == STATUS_FEATURES;
 }
 
-static void half_write(uint64_t *to, unsigned select, uint32_t value)
+static void half_write(uint64_t *to, bool high, uint32_t value)
 {
-	*to = select ? (*to & UINT32_MAX) | (uint64_t)value << 32 : (*to & ~(uint64_t)UINT32_MAX) | value;
+	*to = high ? (*to & UINT32_MAX) | (uint64_t)value << 32 : (*to & ~(uint64_t)UINT32_MAX) | value;
 }
 
 static void queue_write(struct virtio_queue *q, uint64_t offset, uint32_t value)
 {
+	bool high = offset & 4; /* of a pair of registers */
+
 	switch (offset) {
 	case VIRTIO_MMIO_QUEUE_NUM:
 		q->size = value;
@@ -133,15 +135,15 @@ static void queue_write(struct virtio_queue *q, uint64_t offset, uint32_t value)
 		break;
 	case VIRTIO_MMIO_QUEUE_DESC_LOW:
 	case VIRTIO_MMIO_QUEUE_DESC_HIGH:
-		half_write(&q->desc_gpa, offset == VIRTIO_MMIO_QUEUE_DESC_HIGH, value);
+		half_write(&q->desc_gpa, high, value);
 		break;
 	case VIRTIO_MMIO_QUEUE_AVAIL_LOW:
 	case VIRTIO_MMIO_QUEUE_AVAIL_HIGH:
-		half_write(&q->avail_gpa, offset == VIRTIO_MMIO_QUEUE_AVAIL_HIGH, value);
+		half_write(&q->avail_gpa, high, value);
 		break;
 	case VIRTIO_MMIO_QUEUE_USED_LOW:
 	case VIRTIO_MMIO_QUEUE_USED_HIGH:
-		half_write(&q->used_gpa, offset == VIRTIO_MMIO_QUEUE_USED_HIGH, value);
+		half_write(&q->used_gpa, high, value);
 		break;
 	default:
 		break;

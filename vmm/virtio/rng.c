@@ -7,11 +7,6 @@
 
 #include "device.h"
 
-static uint32_t least(uint32_t a, size_t b)
-{
-	return a < b ? a : (uint32_t)b;
-}
-
 /* The kernel gives up to 256 bytes whole; a signal may cut longer reads short. */
 static int random_bytes(uint8_t *to, size_t len)
 {
