@@ -89,9 +89,10 @@ $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
 $(OUT)/carrel-keeper: $(call objs,$(KEEPER_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(KEEPER_LIBS)
+# Static, since it is the only file of its jail; a sanitizer does not go with that.
 $(OUT)/carrel-vmm: $(call objs,$(VMM_DIRS))
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(VMM_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(if $(SANITIZER),,-static) -pthread -o $@ $^ $(VMM_LIBS)
 $(OUT)/carrel: $(call objs,$(COMMAND_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(COMMAND_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
@@ -172,12 +173,17 @@ LAB_GUESTS := build/lab/hello build/lab/guest build/lab/files
 build/lab/hello: tests/lab/hello.c
 build/lab/guest: tests/lib/engine_guest.c
 build/lab/files: tests/lab/files.c
+# What drives an engine line by line, in the tests of the host's machines and in the lab.
+build/lab/driver: tests/lib/engine_driver.c $(wildcard vmm/host/*.c vmm/host/*.h vmm/*.h)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 -O1 -g -o $@ $(filter %.c,$^) -luv -ljansson
 $(LAB_GUESTS):
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) -O1 -static -o $@ $<
 
-lab: build/carrel-vmm $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
+lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so lab/driver) $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
 	@tests/lab/run $(CMD)
 
 FUZZ_S ?= 60

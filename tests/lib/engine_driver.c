@@ -229,7 +229,8 @@ int main(int argc, char **argv)
 		return 100;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	loop = uv_default_loop();
-	for (int i = 0; engines[i]; i++)
+	/* The first of that name, as `auto` takes it. */
+	for (int i = 0; engines[i] && !engine; i++)
 		if (strcmp(engines[i]->name, argv[1]) == 0 &&
 		    engine_new(loop, engines[i], argv[2], argv[3], &engine) != 0)
 			return 111;

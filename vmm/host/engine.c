@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct engine_ops *const engines[] = { &engine_kvm, &engine_tcg, NULL };
+const struct engine_ops *const engines[] = { &engine_kvm, &engine_kvm_qemu, &engine_tcg, NULL };
 
 static struct vm *vm_find(struct engine *e, const char *id)
 {

@@ -4,7 +4,9 @@
  *
  * The owner is trusted with the machine, yet a request is read like a stranger's:
  * wrong sizes, masks and texts are answered with an error and change nothing.
- * When the owner's end closes, the monitor ends.
+ * Over a pair, the monitor ends when the owner's end closes. Over a listening
+ * socket it serves one owner at a time: whoever connects is greeted with HELLO,
+ * and the machine outlives the connection.
  */
 #ifndef CARREL_MACHINE_CONTROL_H
 #define CARREL_MACHINE_CONTROL_H
@@ -26,6 +28,7 @@ enum control_verb {
 	CONTROL_BALLOON, /* how much the guest is to give up */
 	CONTROL_QUIT,
 	CONTROL_ENDED, /* event only: the guest ended; the monitor ends with it */
+	CONTROL_HELLO, /* event only: to an owner that connected, with the machine's state */
 };
 
 /* Bit numbers of the mask `files`; descriptors come in this order. */

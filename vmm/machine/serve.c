@@ -1,9 +1,12 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "machine.h"
 #include "vmm/snapshot/snapshot.h"
@@ -13,9 +16,32 @@
 
 struct server {
 	struct machine machine;
-	int control_fd;
+	struct serve_fds fds;
+	bool listens;
+	int owner_fd; /* -1: nobody is connected */
 	int result; /* of serve() */
 };
+
+static void finish(struct server *s, int result)
+{
+	s->result = result;
+	loop_stop(s->machine.loop);
+}
+
+static void on_knock(void *arg, uint32_t events);
+
+static void owner_lost(struct server *s)
+{
+	if (!s->listens) {
+		finish(s, 0);
+		return;
+	}
+	loop_unwatch(s->machine.loop, s->owner_fd);
+	close(s->owner_fd);
+	s->owner_fd = -1;
+	if (loop_watch(s->machine.loop, s->fds.control, EPOLLIN, on_knock, s) != 0)
+		finish(s, -EIO);
+}
 
 static void reply(struct server *s, const struct control_request *r, int err, const struct problem *p)
 {
@@ -31,14 +57,20 @@ static void reply(struct server *s, const struct control_request *r, int err, co
 		answer.balloon_mb = balloon_actual(s->machine.balloon) / (MIB / MEMORY_PAGE);
 	memcpy(answer.message, p->text, sizeof(answer.message));
 	/* An owner that does not read is as good as gone. */
-	if (control_send(s->control_fd, &answer) != 0)
-		loop_stop(s->machine.loop);
+	if (s->owner_fd >= 0 && control_send(s->owner_fd, &answer) != 0)
+		owner_lost(s);
 }
 
-static void finish(struct server *s, int result)
+/* What the monitor was started with stands in for what a START does not bring. */
+static int inherit(struct control_message *m, enum control_file which, int fd)
 {
-	s->result = result;
-	loop_stop(s->machine.loop);
+	if (fd < 0 || m->files[which] >= 0)
+		return 0;
+	m->files[which] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (m->files[which] < 0)
+		return -errno;
+	m->request.files |= 1u << which;
+	return 0;
 }
 
 /* A start that failed half-way leaves nothing to go on with. */
@@ -46,8 +78,14 @@ static int start(struct server *s, struct control_message *message, struct probl
 {
 	bool empty = s->machine.state == CONTROL_EMPTY;
 	bool restore = message->files[CONTROL_STATE] >= 0;
-	int err = restore ? snapshot_load(&s->machine, message, p) : machine_boot(&s->machine, message, p);
+	int err = inherit(message, CONTROL_AGENT, s->fds.agent);
 
+	if (!err)
+		err = inherit(message, CONTROL_CONSOLE, s->fds.console);
+	if (err)
+		problem_set(p, err, "the monitor's own files");
+	else
+		err = restore ? snapshot_load(&s->machine, message, p) : machine_boot(&s->machine, message, p);
 	if (err && empty) {
 		fprintf(stderr, "carrel-vmm: %s\n", p->text);
 		finish(s, err);
@@ -100,7 +138,7 @@ static void on_control(void *arg, uint32_t events)
 	struct server *s = arg;
 	struct control_message message;
 	struct problem p = { "" };
-	int err = control_receive(s->control_fd, &message, &p);
+	int err = control_receive(s->owner_fd, &message, &p);
 
 	(void)events;
 	if (err == -EAGAIN)
@@ -109,8 +147,8 @@ static void on_control(void *arg, uint32_t events)
 		reply(s, &message.request, err, &p);
 		return;
 	}
-	if (err) { /* the owner is gone */
-		finish(s, 0);
+	if (err) {
+		owner_lost(s);
 		return;
 	}
 	err = perform(s, &message, &p);
@@ -131,18 +169,51 @@ static void on_end(void *arg, enum machine_end end)
 	finish(s, end == MACHINE_FAILED ? -EIO : 0);
 }
 
-int serve(int control_fd, int kvm_fd)
+static void on_knock(void *arg, uint32_t events)
+{
+	const struct control_request hello = { .verb = CONTROL_HELLO };
+	const struct problem nothing = { "" };
+	struct server *s = arg;
+	int fd = accept4(s->fds.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)events;
+	if (fd < 0)
+		return; /* it went away again, or its turn comes with the next event */
+	s->owner_fd = fd;
+	loop_unwatch(s->machine.loop, s->fds.control);
+	if (loop_watch(s->machine.loop, fd, EPOLLIN, on_control, s) != 0)
+		finish(s, -EIO);
+	else
+		reply(s, &hello, 0, &nothing);
+}
+
+static int control_watch(struct server *s)
+{
+	socklen_t size = sizeof(int);
+	int listens = 0;
+
+	if (getsockopt(s->fds.control, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0)
+		return -errno;
+	/* Whoever knocked may be gone before the door is opened. */
+	if (listens && fcntl(s->fds.control, F_SETFL, O_NONBLOCK) != 0)
+		return -errno;
+	s->listens = listens;
+	s->owner_fd = listens ? -1 : s->fds.control;
+	return loop_watch(s->machine.loop, s->fds.control, EPOLLIN, listens ? on_knock : on_control, s);
+}
+
+int serve(const struct serve_fds *fds)
 {
 	static struct server s;
 	struct problem p = { "" };
 	int err;
 
-	s.control_fd = control_fd;
-	err = machine_new(&s.machine, kvm_fd, on_end, &s, &p);
+	s.fds = *fds;
+	err = machine_new(&s.machine, fds->kvm, on_end, &s, &p);
 	if (!err)
-		err = loop_watch(s.machine.loop, control_fd, EPOLLIN, on_control, &s);
+		err = control_watch(&s);
 	if (err)
-		fprintf(stderr, "carrel-vmm: cannot start: %s\n", p.text);
+		fprintf(stderr, "carrel-vmm: cannot start: %s\n", p.text[0] ? p.text : strerror(-err));
 	else
 		err = loop_run(s.machine.loop);
 	pthread_mutex_lock(&s.machine.bus.lock);
