@@ -52,7 +52,7 @@ CPPFLAGS += -D_FORTIFY_SOURCE=2
 LDFLAGS += -Wl,-z,relro,-z,now
 endif
 
-srcs = $(sort $(wildcard $(addsuffix /*.c,$(1))))
+srcs = $(sort $(filter %.c,$(1)) $(wildcard $(addsuffix /*.c,$(filter-out %.c,$(1)))))
 objs = $(patsubst %.c,$(OUT)/obj/%.o,$(call srcs,$(1)))
 
 # One row per program: the folders it is made of, then its libraries.
@@ -63,12 +63,14 @@ SPAWN_DIRS := appliance/spawn vmm/jail
 SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
+VMM_DIRS := vmm/machine vmm/virtio vmm/snapshot
+VMM_LIBS := -luring
 COMMAND_DIRS := appliance/command appliance/kernel appliance/local appliance/jupyter
 # ZeroMQ's side of a kernel, as the kernels themselves have it: for the hatch and `carrel kernel`.
 ZMQ_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
 COMMAND_LIBS := -lcurl -ljansson -lzmq -lwebsockets -luv -lcrypto
 
-HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel carrel-preload.so
+HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel-vmm carrel carrel-preload.so
 
 all: $(addprefix $(OUT)/,$(HOST_PROGRAMS)) page ## build the host programs and the page
 
@@ -78,7 +80,7 @@ build/www/carrel.js: $(wildcard www/src/* www/static/*) www/build www/build.mjs 
 	@echo "  PAGE  build/www"
 	$(Q)www/build build/www
 
-$(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(ZMQ_PARTS))
+$(OUT)/carreld: $(call objs,appliance $(CARRELD_DIRS) $(ZMQ_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(CARRELD_LIBS)
 $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
@@ -87,7 +89,11 @@ $(OUT)/carrel-spawn: $(call objs,$(SPAWN_DIRS))
 $(OUT)/carrel-keeper: $(call objs,$(KEEPER_DIRS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(KEEPER_LIBS)
-$(OUT)/carrel: $(call objs,$(COMMAND_DIRS)) $(patsubst %.c,$(OUT)/obj/%.o,$(ZMQ_PARTS))
+# Static, since it is the only file of its jail; a sanitizer does not go with that.
+$(OUT)/carrel-vmm: $(call objs,$(VMM_DIRS))
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) $(if $(SANITIZER),,-static) -pthread -o $@ $^ $(VMM_LIBS)
+$(OUT)/carrel: $(call objs,$(COMMAND_DIRS) $(ZMQ_PARTS))
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COMMAND_LIBS)
 # Loaded into QEMU, so never built with a sanitizer.
@@ -121,16 +127,16 @@ $(OUT)/carrel-init: $(call objs,kernels/image/init)
 	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^
 
 # Unit tests: tests/unit/NAME.c links everything in the folders its first line
-# names (but no daemon's main), and single files:  /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
+# names (but no daemon's main), and files named there one by one:
+#   /* UNIT: kernels/link appliance/store */  and the libraries after LIBS:
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(OUT)/unit/%,$(UNIT_SRCS))
 unit: $(UNIT_BINS) ## build the unit tests
 .SECONDEXPANSION:
-DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o $(OUT)/obj/kernels/bash/main.o
+DAEMON_MAIN := $(OUT)/obj/appliance/carreld.o $(OUT)/obj/kernels/bash/main.o $(OUT)/obj/vmm/machine/main.o
 unit_dirs = $(shell sed -n '1s,.*UNIT:\(.*\)LIBS:.*,\1,p' $(1))
 unit_libs = $(shell sed -n '1s,.*LIBS:\(.*\)\*/.*,\1,p' $(1))
-unit_objs = $(filter-out $(DAEMON_MAIN),$(call objs,$(filter-out %.c,$(1))) $(patsubst %.c,$(OUT)/obj/%.o,$(filter %.c,$(1))))
-$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(call unit_objs,$$(call unit_dirs,tests/unit/$$*.c))
+$(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out $$(DAEMON_MAIN),$$(call objs,$$(call unit_dirs,tests/unit/$$*.c)))
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ $(call unit_libs,tests/unit/$*.c)
@@ -162,6 +168,24 @@ check: ## quick checks: unit tests and the sources' form
 bench: all ## the benchmark table
 	@tests/bench/run
 
+# The guests of the lab's tests, each alone in an initramfs.
+LAB_GUESTS := build/lab/hello build/lab/guest build/lab/files
+build/lab/hello: tests/lab/hello.c
+build/lab/guest: tests/lib/engine_guest.c
+build/lab/files: tests/lab/files.c
+# What drives an engine line by line, in the tests of the host's machines and in the lab.
+build/lab/driver: tests/lib/engine_driver.c $(wildcard vmm/host/*.c vmm/host/*.h vmm/*.h)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 -O1 -g -o $@ $(filter %.c,$^) -luv -ljansson
+$(LAB_GUESTS):
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) -O1 -static -o $@ $<
+
+lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so lab/driver) $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
+	@tests/lab/run $(CMD)
+
 FUZZ_S ?= 60
 fuzz: ## every fuzzer for FUZZ_S seconds each
 	@FUZZ_S=$(FUZZ_S) tests/fuzz/run
@@ -173,5 +197,5 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
-.PHONY: all page guest unit run image setup test check bench fuzz clean help
+.PHONY: all page guest unit run image setup test check bench lab fuzz clean help
 .SECONDARY:

@@ -14,6 +14,7 @@ struct settings {
 	char cache[256];     /* CARREL_CACHE: images/ (read-only here), snapshots/ (ours) */
 	char image[512];     /* directory of the image of the default template */
 	char engine[16];     /* "auto", "tcg", "kvm" */
+	char monitor[16];    /* of the engine kvm: "auto", "carrel-vmm", "qemu" */
 	char template_name[64];
 	unsigned short_threads;  /* FastCGI workers for short requests */
 	unsigned stream_threads; /* FastCGI workers held by streams */

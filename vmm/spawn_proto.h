@@ -36,7 +36,12 @@ enum spawn_verb {
 	SPAWN_EVENT_ENDED = 128,
 };
 
-enum spawn_engine { SPAWN_ENGINE_TCG = 1, SPAWN_ENGINE_QEMU_KVM, SPAWN_ENGINE_KVM, SPAWN_ENGINE_JAIL };
+enum spawn_engine {
+	SPAWN_ENGINE_TCG = 1,
+	SPAWN_ENGINE_QEMU_KVM,
+	SPAWN_ENGINE_KVM, /* carrel-vmm: takes no descriptors here, carreld hands them to it (vmm/machine/control.h) */
+	SPAWN_ENGINE_JAIL,
+};
 
 /* Descriptors of SPAWN_START and SPAWN_PAGES, in this order; those the mode does
  * not need are left out of fds_mask (bit = 1 << enum). */
@@ -101,8 +106,8 @@ static_assert(sizeof(struct spawn_reply) == 400, "fixed wire layout");
 
 /* Runtime files of a sandbox, below $STATE/run/ID/ (made by carrel-spawn,
  * group carreld, mode 0750):
- *   agent.sock  the link          qmp.sock   QEMU's monitor
+ *   agent.sock  the link          qmp.sock   QEMU's monitor, or control.sock carrel-vmm's control
  *   keeper.sock adoption, root only          reason  written by the keeper at the end
- *   console.log bounded boot messages of the guest, and stderr of QEMU: qemu.log
+ *   console.log bounded boot messages of the guest, and stderr of QEMU or carrel-vmm: qemu.log
  */
 #endif

@@ -45,13 +45,21 @@ void core_log(const char *fmt, ...)
 	fprintf(stderr, "carreld: %s\n", line);
 }
 
-static int engine_choose(const char *name, const struct engine_ops **ret, struct fault *f)
+/* Which monitor is a question of the engine kvm alone. */
+static bool monitor_wanted(const struct engine_ops *ops, const char *monitor)
+{
+	return strcmp(monitor, "auto") == 0 || strcmp(ops->name, "kvm") != 0 || strcmp(ops->monitor, monitor) == 0;
+}
+
+static int engine_choose(const char *name, const char *monitor, const struct engine_ops **ret, struct fault *f)
 {
 	char why[256] = "";
 	size_t i;
 
 	for (i = 0; engines[i]; i++) {
 		if (strcmp(name, "auto") != 0 && strcmp(name, engines[i]->name) != 0)
+			continue;
+		if (!monitor_wanted(engines[i], monitor))
 			continue;
 		if (engines[i]->probe(why, sizeof(why)) == 0) {
 			*ret = engines[i];
@@ -68,7 +76,7 @@ static int core_open(struct core *c, struct fault *f)
 {
 	const struct engine_ops *ops = NULL;
 	char spawn_path[300];
-	int err = engine_choose(c->settings->engine, &ops, f);
+	int err = engine_choose(c->settings->engine, c->settings->monitor, &ops, f);
 
 	if (!err)
 		err = image_open(c->settings->image, &c->image, f);

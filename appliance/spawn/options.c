@@ -13,12 +13,14 @@
 
 static const char usage[] =
 	"usage: carrel-spawn --socket PATH --run-dir DIR --client-uid UID --uid-base N\n"
-	"                    --keeper PATH --preload PATH [--qemu PATH] [--stop-on-exit]\n"
+	"                    --keeper PATH --preload PATH [--qemu PATH] [--vmm PATH]\n"
+	"                    [--stop-on-exit]\n"
 	"\n"
 	"  --socket        where carreld connects\n"
 	"  --run-dir       runtime directory of the sandboxes, root's\n"
 	"  --client-uid    the user carreld runs as\n"
 	"  --uid-base      first of 2048 user ids that belong to the sandboxes only\n"
+	"  --vmm           carrel-vmm, for the engine kvm\n"
 	"  --stop-on-exit  SIGTERM ends every sandbox; without it they run on for the next start\n";
 
 static int number(const char *text, unsigned long max, unsigned *ret)
@@ -71,6 +73,10 @@ static int files_check(const struct spawn_options *o)
 			o->preload);
 		return -EINVAL;
 	}
+	if (o->vmm && (access(o->vmm, X_OK) != 0 || o->vmm[0] != '/' || strlen(o->vmm) >= KEEPER_PATH_MAX)) {
+		fprintf(stderr, "carrel-spawn: --vmm %s must be the absolute path of a program\n", o->vmm);
+		return -EINVAL;
+	}
 	return 0;
 }
 
@@ -84,6 +90,7 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 		{ "keeper", required_argument, NULL, 'k' },
 		{ "preload", required_argument, NULL, 'p' },
 		{ "qemu", required_argument, NULL, 'q' },
+		{ "vmm", required_argument, NULL, 'v' },
 		{ "stop-on-exit", no_argument, NULL, 'e' },
 		{ 0 },
 	};
@@ -109,6 +116,9 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 		case 'q':
 			qemu = optarg;
 			break;
+		case 'v':
+			o.vmm = optarg;
+			break;
 		case 'e':
 			o.stop_on_exit = true;
 			break;
@@ -129,7 +139,8 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 	}
 	user = getpwuid(o.client_uid);
 	o.client_gid = user ? user->pw_gid : o.client_uid;
-	if (files_check(&o) != 0 || qemu_find(qemu, o.qemu) != 0)
+	/* Where machines are carrel-vmm's, QEMU may be missing. */
+	if (files_check(&o) != 0 || (qemu_find(qemu, o.qemu) != 0 && (qemu || !o.vmm)))
 		return -EINVAL;
 	*ret = o;
 	return 0;

@@ -57,6 +57,8 @@ static unsigned files_needed(const struct spawn_request *r)
 
 	if (r->verb == SPAWN_PAGES)
 		return BIT(SPAWN_FD_STATE) | BIT(SPAWN_FD_PAGES);
+	if (r->engine == SPAWN_ENGINE_KVM)
+		return 0;
 	if (mode == SPAWN_BOOT)
 		return disks | boot;
 	if (mode == SPAWN_TEMPLATE)
@@ -70,6 +72,8 @@ static int check_files_mask(const struct spawn_request *r, unsigned nfds, char *
 {
 	unsigned missing = files_needed(r) & ~r->fds_mask;
 
+	if (r->verb == SPAWN_START && r->engine == SPAWN_ENGINE_KVM && r->fds_mask != 0)
+		return refuse(ret_message, -EINVAL, "carrel-vmm is given its files by carreld.");
 	if (r->fds_mask >= BIT(SPAWN_FD_COUNT))
 		return refuse(ret_message, -EINVAL, "fds_mask names descriptors that do not exist.");
 	if (missing)
@@ -82,7 +86,7 @@ static int check_files_mask(const struct spawn_request *r, unsigned nfds, char *
 
 static int check_start(const struct spawn_request *r, unsigned nfds, char *ret_message)
 {
-	if (r->engine != SPAWN_ENGINE_TCG && r->engine != SPAWN_ENGINE_QEMU_KVM)
+	if (r->engine < SPAWN_ENGINE_TCG || r->engine > SPAWN_ENGINE_KVM)
 		return refuse(ret_message, -EOPNOTSUPP, "carrel-spawn has no engine %u.", r->engine);
 	if (r->mode < SPAWN_BOOT || r->mode > SPAWN_RESUME)
 		return refuse(ret_message, -EINVAL, "There is no start mode %u.", r->mode);

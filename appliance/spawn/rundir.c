@@ -12,7 +12,7 @@
 
 enum { RECORD_MAGIC = 0x4c525243, RECORD_VERSION = 2 };
 
-static const char *const sockets[] = { "agent.sock", "qmp.sock", "keeper.sock" };
+static const char *const sockets[] = { "agent.sock", "qmp.sock", "control.sock", "keeper.sock" };
 
 int rundir_open_base(const char *run_dir, gid_t client_gid, char *ret_message, size_t size)
 {

@@ -71,6 +71,7 @@ struct sandbox {
 struct spawn_options {
 	const char *socket, *run_dir;
 	const char *keeper, *preload;
+	const char *vmm;            /* carrel-vmm; NULL: this start has none */
 	char qemu[KEEPER_PATH_MAX]; /* real path */
 	uid_t client_uid;
 	gid_t client_gid;

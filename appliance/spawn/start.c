@@ -54,22 +54,25 @@ static int put(struct keeper_fds *f, enum keeper_fd which, int fd)
 	return 0;
 }
 
-static int open_sockets(const struct spawn *s, int dir, struct keeper_fds *f)
+static int open_sockets(const struct spawn *s, const struct spawn_request *request, int dir, struct keeper_fds *f)
 {
+	const bool own = request->engine == SPAWN_ENGINE_KVM;
+	const char *monitor = own ? "control.sock" : "qmp.sock";
+	const int type = own ? SOCK_SEQPACKET : SOCK_STREAM;
 	uid_t client = s->options.client_uid;
 	int err;
 
 	err = put(f, KEEPER_FD_AGENT, rundir_socket(dir, "agent.sock", SOCK_STREAM, client));
 	if (!err)
-		err = put(f, KEEPER_FD_QMP, rundir_socket(dir, "qmp.sock", SOCK_STREAM, client));
+		err = put(f, KEEPER_FD_MONITOR, rundir_socket(dir, monitor, type, client));
 	if (!err)
 		err = put(f, KEEPER_FD_CONTROL, rundir_socket(dir, "keeper.sock", SOCK_SEQPACKET, 0));
 	if (err)
 		return err;
-	/* QEMU serves one connection at a time; a second one waits here. */
-	if (listen(f->fds[KEEPER_FD_AGENT], 4) != 0 || listen(f->fds[KEEPER_FD_QMP], 4) != 0)
+	/* One connection is served at a time; a second one waits here. */
+	if (listen(f->fds[KEEPER_FD_AGENT], 4) != 0 || listen(f->fds[KEEPER_FD_MONITOR], 4) != 0)
 		return -errno;
-	return put(f, KEEPER_FD_READY, rundir_connect(dir, "qmp.sock", SOCK_STREAM));
+	return put(f, KEEPER_FD_READY, rundir_connect(dir, monitor, type));
 }
 
 static int open_files(const struct spawn *s, int dir, struct keeper_fds *f)
@@ -101,7 +104,7 @@ static int open_kvm(const struct spawn_request *request, struct keeper_fds *f)
 {
 	int fd;
 
-	if (request->engine != SPAWN_ENGINE_QEMU_KVM)
+	if (request->engine != SPAWN_ENGINE_QEMU_KVM && request->engine != SPAWN_ENGINE_KVM)
 		return 0;
 	fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	return put(f, KEEPER_FD_KVM, fd < 0 ? -errno : fd);
@@ -124,7 +127,11 @@ static void config_fill(const struct spawn *s, const struct sandbox *b, const st
 	};
 	memcpy(ret->id, b->id, sizeof(ret->id));
 	snprintf(ret->thaw, sizeof(ret->thaw), "%s", cgroup_thaw_text(&b->cgroup));
-	snprintf(ret->qemu, sizeof(ret->qemu), "%s", s->options.qemu);
+	if (keeper_own_monitor(ret)) {
+		snprintf(ret->program, sizeof(ret->program), "%s", s->options.vmm);
+		return;
+	}
+	snprintf(ret->program, sizeof(ret->program), "%s", s->options.qemu);
 	snprintf(ret->preload, sizeof(ret->preload), "%s", s->options.preload);
 }
 
@@ -245,7 +252,7 @@ static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_req
 	record.ram_ino = b->ram_ino;
 	if ((err = rundir_record_write(dir, &record)) != 0)
 		return fail(ret_message, err, "write the record");
-	if ((err = open_sockets(s, dir, f)) != 0)
+	if ((err = open_sockets(s, r, dir, f)) != 0)
 		return fail(ret_message, err, "make the sockets");
 	if ((err = open_files(s, dir, f)) != 0)
 		return fail(ret_message, err, "make the log files");
@@ -285,6 +292,8 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 
 	if (s->exiting)
 		return fail(ret_message, -ESHUTDOWN, "start anything while carrel-spawn ends");
+	if (request->engine == SPAWN_ENGINE_KVM ? !s->options.vmm : !s->options.qemu[0])
+		return fail(ret_message, -EOPNOTSUPP, "find the monitor, QEMU or carrel-vmm,");
 	dir = rundir_make(s->run_fd, request->id, s->options.client_gid);
 	if (dir < 0)
 		return fail(ret_message, dir, "make a runtime directory");
@@ -295,7 +304,7 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 	if (!b) {
 		err = fail(ret_message, -EAGAIN, "find a free user id");
 	} else {
-		if (spawn_mode_clones(request->mode) && fstat(fds[SPAWN_FD_RAM], &ram) == 0) {
+		if (fds[SPAWN_FD_RAM] >= 0 && spawn_mode_clones(request->mode) && fstat(fds[SPAWN_FD_RAM], &ram) == 0) {
 			b->ram_dev = ram.st_dev;
 			b->ram_ino = ram.st_ino;
 		}

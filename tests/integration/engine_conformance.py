@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from engine import CLIENT_UID, WAIT_S, Host  # noqa: E402
 
-ENGINE = sys.argv[1] if len(sys.argv) > 1 else "tcg"
+ENGINE = sys.argv[1] if len(sys.argv) > 1 else "tcg"  # which monitor runs kvm: MONITOR
 CYCLES = 5
 ANSWER_S = 4
 BLOCKS = 500  # of 4 KiB on the disk

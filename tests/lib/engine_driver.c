@@ -225,12 +225,16 @@ static void input_ready(uv_poll_t *poll, int status, int events)
 
 int main(int argc, char **argv)
 {
+	const char *monitor = getenv("MONITOR");
+
 	if (argc != 4)
 		return 100;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	loop = uv_default_loop();
-	for (int i = 0; engines[i]; i++)
+	/* The first of that name, as `auto` takes it, or of that monitor. */
+	for (int i = 0; engines[i] && !engine; i++)
 		if (strcmp(engines[i]->name, argv[1]) == 0 &&
+		    (!monitor || strcmp(engines[i]->monitor, monitor) == 0) &&
 		    engine_new(loop, engines[i], argv[2], argv[3], &engine) != 0)
 			return 111;
 	if (!engine)

@@ -17,7 +17,7 @@ static struct keeper_config config(uint32_t engine, uint32_t mode, uint32_t mask
 				   .tsc_khz = 2445406,
 				   .id = "one" };
 
-	snprintf(c.qemu, sizeof(c.qemu), "/usr/bin/qemu-system-x86_64");
+	snprintf(c.program, sizeof(c.program), "/usr/bin/qemu-system-x86_64");
 	return c;
 }
 
@@ -154,8 +154,8 @@ static void longest_path_fits(void)
 	struct keeper_config c = config(SPAWN_ENGINE_TCG, SPAWN_BOOT, 0x3f);
 	struct qemu_args a;
 
-	memset(c.qemu, 'q', sizeof(c.qemu) - 1);
-	c.qemu[sizeof(c.qemu) - 1] = '\0';
+	memset(c.program, 'q', sizeof(c.program) - 1);
+	c.program[sizeof(c.program) - 1] = '\0';
 	CHECK_INT(qemu_args_build(&a, &c), 0);
 	CHECK(a.used < sizeof(a.text));
 	CHECK(a.argc < QEMU_ARGS_MAX);

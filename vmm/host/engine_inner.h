@@ -7,6 +7,7 @@
 #include "qmp.h"
 #include "spawn_link.h"
 #include "vmm/engine.h"
+#include "vmm/machine/control.h"
 
 enum {
 	/* What QEMU's main loop and disk threads may use beside the vCPUs, in
@@ -14,6 +15,8 @@ enum {
 	ENGINE_LOOP_CPU_MILLI = 200,
 	/* QEMU itself, its stacks, firmware and page tables: measured 45-60 MiB. */
 	ENGINE_QEMU_MB = 64,
+	/* carrel-vmm and its page tables: some 3 MiB were measured. */
+	ENGINE_VMM_MB = 16,
 	/* From carrel-spawn's answer to a running machine. Measured 0.2 s. */
 	VM_START_MS = 60 * 1000,
 	/* Between the loss of the monitor and carrel-spawn's word that it ended. */
@@ -30,6 +33,21 @@ enum vm_state {
 	VM_ENDED,
 };
 
+struct vmm_link;
+
+/* How a machine is spoken to once carrel-spawn has started it. */
+struct monitor_ops {
+	const char *name;   /* the beginning of a sentence */
+	const char *socket; /* in the runtime directory */
+	/* What of a start is carrel-spawn's: descriptors by enum spawn_fd, their number and mask. 0 or negative errno. */
+	int (*prepare)(struct vm *vm, const struct vm_config *c, int *ret_fds, unsigned *ret_n, uint32_t *ret_mask);
+	/* From VM_OPENING to vm_up() or vm_abort(). */
+	void (*open)(struct vm *vm);
+	/* vm->task begins; vm_task_done() follows. What fails never was. */
+	int (*go)(struct vm *vm);
+	void (*close)(struct vm *vm);
+};
+
 /* Of its vCPUs. Once saved it can only go on or be stopped: QEMU saves no second time. */
 enum vm_run { VM_RUNS, VM_PAUSED, VM_SAVED };
 
@@ -44,7 +62,9 @@ struct vm {
 	bool adopted;
 	const struct vm_ops *ops;
 	void *arg;
-	struct qmp *qmp;
+	const struct monitor_ops *monitor;
+	struct qmp *qmp;       /* QEMU's */
+	struct vmm_link *link; /* carrel-vmm's */
 	uv_timer_t timer;
 	enum vm_task task;
 	bool stopping, stop_sent;
@@ -58,7 +78,10 @@ struct vm {
 	int spool_fd;                /* QEMU's device state, before it goes into state_fd */
 	unsigned turns, turns_asked; /* of QEMU's loop, to settle */
 	uint64_t pages_serial;       /* of the request to carrel-spawn; 0: not asked */
-	char agent_path[VM_PATH_MAX], qmp_path[VM_PATH_MAX];
+	/* carrel-vmm's: own, -1: none. Until it has them; a template's memory until it is saved. */
+	int files[CONTROL_FILES];
+	struct vm_class cls;
+	char agent_path[VM_PATH_MAX], monitor_path[VM_PATH_MAX];
 };
 
 /* An ended machine whose runtime directory carrel-spawn is asked to remove, until it answers. */
@@ -78,8 +101,9 @@ struct engine {
 
 /* engine.c: has it forgotten now, or when carrel-spawn is back. */
 void engine_forget(struct engine *e, const char *id);
-/* qemu.c */
-extern const struct engine_ops engine_tcg, engine_kvm;
+extern const struct engine_ops engine_tcg, engine_kvm, engine_kvm_qemu;
+extern const struct monitor_ops monitor_qemu, monitor_vmm;
+/* vm.c */
 void vm_reply(struct vm *vm, const struct spawn_reply *reply);
 void vm_link_connected(struct vm *vm);
 void vm_send(struct vm *vm, uint32_t verb);
@@ -87,22 +111,30 @@ void vm_send(struct vm *vm, uint32_t verb);
 void vm_end(struct vm *vm, const char *reason, const char *message);
 /* Asks carrel-spawn to end it for a fault that this side found. */
 void vm_abort(struct vm *vm, const char *reason, const char *message);
-/* vm_monitor.c */
-void vm_monitor_open(struct vm *vm);
+/* It runs. */
+void vm_up(struct vm *vm);
+/* "QEMU cannot WHAT: MESSAGE", and its end. */
+void vm_failed(struct vm *vm, const char *what, const char *message);
+/* The connection to its monitor is gone. Its keeper will tell; what does not end soon is ended. */
+void vm_monitor_lost(struct vm *vm, int err, const char *message);
+/* vm_task.c */
 void vm_timer_start(struct vm *vm, uint64_t ms);
-/* As qmp_execute(), but every failure comes to done(). */
-void vm_ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_done done);
-json_t *vm_capabilities(void);
-/* vm_save.c */
+/* The monitor's answer to what go() began. */
+void vm_task_done(struct vm *vm, int err, const char *message);
+void vm_task_finish(struct vm *vm, int err, const char *message);
+void vm_task_files_close(struct vm *vm);
 int vm_pause(struct vm *vm);
 int vm_resume(struct vm *vm);
 int vm_save(struct vm *vm, int state_fd, int pages_fd);
+/* qemu_monitor.c; as qmp_execute(), but every failure comes to done(). */
+void vm_ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_done done);
+json_t *vm_capabilities(void);
+/* qemu_save.c */
+int qemu_go(struct vm *vm);
 void vm_state_saved(struct vm *vm);
 void vm_pages_replied(struct vm *vm, const struct spawn_reply *reply);
 /* The connection that was to bring the reply is another now. */
 void vm_pages_lost(struct vm *vm);
-void vm_save_close(struct vm *vm);
-void vm_task_finish(struct vm *vm, int err, const char *message);
 /* qemu_program.c: the path of QEMU's program, NULL when there is none. */
 const char *qemu_program_path(void);
 int qemu_program_version(char *ret, unsigned size);

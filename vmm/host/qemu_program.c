@@ -1,4 +1,4 @@
-/* QEMU's program on this host, and the line that binds snapshots to it. */
+/* QEMU's program on this host, and the line that binds snapshots to their monitor. */
 #include "engine_inner.h"
 
 #include <cpuid.h>
@@ -13,6 +13,7 @@
 #include "tsc.h"
 #include "vmm/jail/jail_limits.h"
 #include "vmm/qemu_revision.h"
+#include "vmm/snapshot/state.h"
 
 const char *qemu_program_path(void)
 {
@@ -95,25 +96,36 @@ static unsigned processor_signature(void)
 	return a;
 }
 
+/* Whole MHz: a start of the same machine measures within a few parts in a million. */
+static int fingerprint_qemu(const struct engine_ops *ops, unsigned khz, char *ret_line, unsigned size)
+{
+	char version[256];
+	int err = qemu_program_version(version, sizeof(version));
+
+	if (err)
+		return err;
+	return snprintf(ret_line, size, "%s; accel=%s; arguments=%d; tsc_mhz=%u; processor=%08x", version, ops->accel,
+			QEMU_ARGS_REVISION, (khz + 500) / 1000, ops == &engine_kvm_qemu ? processor_signature() : 0u);
+}
+
 int engine_fingerprint(const struct engine_ops *ops, char *ret_line, unsigned size)
 {
 	unsigned khz = tsc_khz();
-	char version[256];
-	int err, n;
+	int n;
 
-	err = qemu_program_version(version, sizeof(version));
-	if (err)
-		return err;
 	if (khz == 0)
 		return -ENOTSUP;
-	/* Whole MHz: a start of the same machine measures within a few parts in a million. */
-	n = snprintf(ret_line, size, "%s; accel=%s; arguments=%d; tsc_mhz=%u; processor=%08x", version,
-		     ops->accel, QEMU_ARGS_REVISION, (khz + 500) / 1000,
-		     ops == &engine_kvm ? processor_signature() : 0u);
-	return n < 0 || (unsigned)n >= size ? -ENOSPC : 0;
+	if (ops == &engine_kvm)
+		n = snprintf(ret_line, size, "carrel-vmm; state=%d; tsc_mhz=%u; processor=%08x", STATE_VERSION,
+			     (khz + 500) / 1000, processor_signature());
+	else
+		n = fingerprint_qemu(ops, khz, ret_line, size);
+	return n < 0 ? n : (unsigned)n >= size ? -ENOSPC : 0;
 }
 
 unsigned engine_overhead_mb(const struct engine_ops *ops)
 {
-	return ops == &engine_kvm ? ENGINE_QEMU_MB : ENGINE_QEMU_MB + QEMU_TB_MB;
+	if (ops == &engine_kvm)
+		return ENGINE_VMM_MB;
+	return ops == &engine_kvm_qemu ? ENGINE_QEMU_MB : ENGINE_QEMU_MB + QEMU_TB_MB;
 }

@@ -32,18 +32,22 @@ static int private_mounts(const struct jail *jail)
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 
-/* BASE may hide the preload, so it stays open across the mount. */
-static int make_root(const struct jail *jail)
+static int mount_root(void)
 {
 	char options[64];
-	int in, out;
+
+	snprintf(options, sizeof(options), "mode=0755,size=%dk", JAIL_ROOT_KB);
+	return mount("none", BASE, "tmpfs", MS_NOSUID | MS_NODEV, options);
+}
+
+/* BASE may hide the preload, so it stays open across the mount. */
+static int root_with_preload(const struct jail *jail)
+{
 	struct stat st;
+	int in, out;
 
 	in = open(jail->preload, O_RDONLY | O_CLOEXEC);
-	if (in < 0 || fstat(in, &st) != 0)
-		return -1;
-	snprintf(options, sizeof(options), "mode=0755,size=%dk", JAIL_ROOT_KB);
-	if (mount("none", BASE, "tmpfs", MS_NOSUID | MS_NODEV, options) != 0)
+	if (in < 0 || fstat(in, &st) != 0 || mount_root() != 0)
 		return -1;
 	out = open(BASE JAIL_PRELOAD, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0555);
 	if (out < 0 || sendfile(out, in, NULL, (size_t)st.st_size) != st.st_size)
@@ -52,9 +56,33 @@ static int make_root(const struct jail *jail)
 	return close(out);
 }
 
+/* Bound, not copied: all monitors share its pages. As above, by a descriptor. */
+static int root_with_program(const struct jail *jail)
+{
+	int in = open(jail->program, O_PATH | O_CLOEXEC), at;
+	char path[40];
+
+	if (in < 0 || mount_root() != 0)
+		return -1;
+	at = open(BASE JAIL_PROGRAM, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0555);
+	if (at < 0 || close(at) != 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", in);
+	if (mount(path, BASE JAIL_PROGRAM, NULL, MS_BIND, NULL) != 0)
+		return -1;
+	close(in);
+	return mount(NULL, BASE JAIL_PROGRAM, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL);
+}
+
+static int make_root(const struct jail *jail)
+{
+	return jail->program ? root_with_program(jail) : root_with_preload(jail);
+}
+
 static int bind_usr(const struct jail *jail)
 {
-	(void)jail;
+	if (jail->program)
+		return 0;
 	if (mkdir(BASE "/usr", 0755) != 0 || mount("/usr", BASE "/usr", NULL, MS_BIND, NULL) != 0)
 		return -1;
 	return mount(NULL, BASE "/usr", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL);
@@ -62,7 +90,8 @@ static int bind_usr(const struct jail *jail)
 
 static int link_loader(const struct jail *jail)
 {
-	(void)jail;
+	if (jail->program)
+		return 0;
 	return symlink("usr/lib", BASE "/lib") != 0 || symlink("usr/lib64", BASE "/lib64") != 0 ? -1 : 0;
 }
 
@@ -160,7 +189,8 @@ static int no_new_privileges(const struct jail *jail)
 /* QEMU has loaded its libraries and firmware; what is mapped stays mapped. */
 static int empty_root(const struct jail *jail)
 {
-	(void)jail;
+	if (jail->program)
+		return umount2(JAIL_PROGRAM, MNT_DETACH) != 0 || unlink(JAIL_PROGRAM) != 0 ? -1 : 0;
 	if (umount2("/usr", MNT_DETACH) != 0 || rmdir("/usr") != 0 || unlink("/lib") != 0 ||
 	    unlink("/lib64") != 0)
 		return -1;
@@ -199,7 +229,7 @@ int jail_build(const struct jail *jail, char *ret_message, size_t size)
 {
 	static const struct step steps[] = {
 		{ "make the mounts private", private_mounts },
-		{ "make an empty root with carrel-preload.so in it", make_root },
+		{ "make an empty root with one file of ours in it", make_root },
 		{ "bind /usr read-only", bind_usr },
 		{ "link the program loader", link_loader },
 		{ "change the root", pivot },
@@ -215,7 +245,7 @@ int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size)
 	static const struct step steps[] = {
 		{ "join the guest's control group", join_guest_cgroup },
 		{ "start a session", own_session },
-		{ "connect QEMU's messages to its log", streams_to_log },
+		{ "connect its messages to their log", streams_to_log },
 		{ "reset the signals", default_signals },
 		{ "limit descriptors and core files", limit_resources },
 		{ "drop the capability bounding set", drop_bounding_set },

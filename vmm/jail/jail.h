@@ -2,12 +2,12 @@
  *
  * Who runs what, in this order, in a process that carrel-spawn started in new
  * PID, mount, network, IPC and UTS namespaces:
- *   1. jail_build()       the keeper, as root: a root with QEMU's files only
- *   2. jail_enter_guest() the child that becomes QEMU: no privilege is left
- *   3. jail_close()       the keeper, once QEMU's main loop runs: empties the
+ *   1. jail_build()       the keeper, as root: a root with QEMU's files only, or carrel-vmm alone
+ *   2. jail_enter_guest() the child that becomes either: no privilege is left
+ *   3. jail_close()       the keeper, once its main loop runs: empties the
  *                         root and gives up the keeper's own privilege
  * No byte of a guest is read before step 2 is complete, and by the keeper
- * (console, bounded) not before step 3 unless QEMU fails to start.
+ * (console, bounded) not before step 3 unless the start fails.
  *
  * Each returns 0, or a negative errno and a sentence in ret_message that names
  * the step; the caller must end the process then.
@@ -19,13 +19,15 @@
 #include <sys/types.h>
 
 struct jail {
-	const char *preload; /* copied into the root as JAIL_PRELOAD */
+	const char *preload; /* for QEMU: copied into the root as JAIL_PRELOAD, beside /usr */
+	const char *program; /* else the one file of the root, JAIL_PROGRAM; static. NULL: QEMU */
 	uid_t guest_uid, keeper_uid;
 	int guest_cgroup_fd; /* cgroup.procs the guest moves into */
 	int log_fd;          /* becomes the guest's stdout and stderr */
 };
 
 #define JAIL_PRELOAD "/carrel-preload.so"
+#define JAIL_PROGRAM "/carrel-vmm"
 
 int jail_build(const struct jail *jail, char *ret_message, size_t size);
 int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size);

@@ -14,6 +14,7 @@
 #define CARREL_KEEPER_PROTO_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vmm/spawn_proto.h"
@@ -31,9 +32,9 @@ enum keeper_fd {
 	KEEPER_FD_MEMORY_EVENTS, /* a file with a line "oom_kill N" */
 	KEEPER_FD_READY,   /* connected to the monitor: its first answer says that QEMU's main loop runs */
 	KEEPER_FD_AGENT,   /* agent.sock, listening */
-	KEEPER_FD_QMP,     /* qmp.sock, listening */
+	KEEPER_FD_MONITOR, /* qmp.sock or control.sock, listening */
 	KEEPER_FD_CONSOLE, /* write end of the keeper's console pipe */
-	KEEPER_FD_KVM,     /* /dev/kvm, engine kvm only */
+	KEEPER_FD_KVM,     /* /dev/kvm, where it is used */
 	KEEPER_FD_FILES,   /* KEEPER_FD_FILES + enum spawn_fd */
 	KEEPER_FD_END = KEEPER_FD_FILES + SPAWN_FD_COUNT,
 };
@@ -54,8 +55,8 @@ struct keeper_config {
 	uint64_t deadline_boottime_ns; /* 0: none */
 	char id[SPAWN_ID_MAX];
 	char thaw[8];                  /* what KEEPER_FD_THAW takes */
-	char qemu[KEEPER_PATH_MAX];    /* real path, below /usr */
-	char preload[KEEPER_PATH_MAX]; /* carrel-preload.so */
+	char program[KEEPER_PATH_MAX]; /* QEMU, real path, below /usr; or carrel-vmm */
+	char preload[KEEPER_PATH_MAX]; /* carrel-preload.so; "" for carrel-vmm */
 };
 
 struct keeper_request {
@@ -73,6 +74,17 @@ struct keeper_reply {
 	uint64_t deadline_boottime_ns;
 	char message[SPAWN_MESSAGE_MAX];
 };
+
+/* Our own monitor is given its files by carreld (vmm/machine/control.h). */
+static inline bool keeper_own_monitor(const struct keeper_config *c)
+{
+	return c->engine == SPAWN_ENGINE_KVM;
+}
+
+static inline bool keeper_uses_kvm(const struct keeper_config *c)
+{
+	return c->engine == SPAWN_ENGINE_KVM || c->engine == SPAWN_ENGINE_QEMU_KVM;
+}
 
 static_assert(sizeof(struct keeper_config) == 1120, "fixed wire layout");
 static_assert(sizeof(struct keeper_request) == 80, "fixed wire layout");

@@ -9,7 +9,7 @@
 
 enum { FDSET_ROOTFS = 1, FDSET_SCRATCH, FDSET_CONSOLE };
 
-__attribute__((format(printf, 2, 3))) static void arg(struct qemu_args *a, const char *fmt, ...)
+void qemu_args_add(struct qemu_args *a, const char *fmt, ...)
 {
 	size_t room = sizeof(a->text) - a->used;
 	va_list ap;
@@ -29,8 +29,8 @@ __attribute__((format(printf, 2, 3))) static void arg(struct qemu_args *a, const
 
 static void option(struct qemu_args *a, const char *name, const char *value)
 {
-	arg(a, "%s", name);
-	arg(a, "%s", value);
+	qemu_args_add(a, "%s", name);
+	qemu_args_add(a, "%s", value);
 }
 
 static int has_file(const struct keeper_config *c, enum spawn_fd fd)
@@ -41,11 +41,11 @@ static int has_file(const struct keeper_config *c, enum spawn_fd fd)
 /* Nothing that QEMU would add by itself, no way out but the descriptors. */
 static void args_process(struct qemu_args *a, const struct keeper_config *c)
 {
-	arg(a, "%s", c->qemu);
-	arg(a, "-nodefaults");
-	arg(a, "-no-user-config");
+	qemu_args_add(a, "%s", c->program);
+	qemu_args_add(a, "-nodefaults");
+	qemu_args_add(a, "-no-user-config");
 	option(a, "-display", "none");
-	arg(a, "-no-reboot");
+	qemu_args_add(a, "-no-reboot");
 	option(a, "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
 }
 
@@ -53,25 +53,25 @@ static void args_machine(struct qemu_args *a, const struct keeper_config *c)
 {
 	option(a, "-machine",
 	       "microvm,acpi=on,pit=on,pic=on,rtc=on,mem-merge=off,dump-guest-core=off,memory-backend=ram");
-	arg(a, "-accel");
+	qemu_args_add(a, "-accel");
 	if (c->engine == SPAWN_ENGINE_QEMU_KVM)
-		arg(a, "kvm");
+		qemu_args_add(a, "kvm");
 	else
-		arg(a, "tcg,thread=multi,tb-size=%d", QEMU_TB_MB);
+		qemu_args_add(a, "tcg,thread=multi,tb-size=%d", QEMU_TB_MB);
 	/* spec-ctrl: not emulated; named, QEMU does not warn that it is left out. */
 	option(a, "-cpu", c->engine == SPAWN_ENGINE_QEMU_KVM ? QEMU_CPU_KVM : QEMU_CPU_TCG ",spec-ctrl=off");
-	arg(a, "-m");
-	arg(a, "%uM", c->memory_mb);
-	arg(a, "-smp");
-	arg(a, "%u", c->vcpus);
-	arg(a, "-object");
+	qemu_args_add(a, "-m");
+	qemu_args_add(a, "%uM", c->memory_mb);
+	qemu_args_add(a, "-smp");
+	qemu_args_add(a, "%u", c->vcpus);
+	qemu_args_add(a, "-object");
 	/* share=on for a clone too: with x-ignore-shared it keeps RAM out of
 	 * the device state. Its mapping is made private by the preload. */
 	if (has_file(c, SPAWN_FD_RAM))
-		arg(a, "memory-backend-file,id=ram,size=%uM,mem-path=/carrel/fd/%d,share=on", c->memory_mb,
+		qemu_args_add(a, "memory-backend-file,id=ram,size=%uM,mem-path=/carrel/fd/%d,share=on", c->memory_mb,
 		    KEEPER_FD_FILES + SPAWN_FD_RAM);
 	else
-		arg(a, "memory-backend-ram,id=ram,size=%uM", c->memory_mb);
+		qemu_args_add(a, "memory-backend-ram,id=ram,size=%uM", c->memory_mb);
 	option(a, "-global", "virtio-mmio.force-legacy=false");
 }
 
@@ -81,19 +81,19 @@ static void args_machine(struct qemu_args *a, const struct keeper_config *c)
  * would stop the machine without a word. */
 static void args_disks(struct qemu_args *a)
 {
-	arg(a, "-add-fd");
-	arg(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_ROOTFS, FDSET_ROOTFS);
-	arg(a, "-blockdev");
-	arg(a,
+	qemu_args_add(a, "-add-fd");
+	qemu_args_add(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_ROOTFS, FDSET_ROOTFS);
+	qemu_args_add(a, "-blockdev");
+	qemu_args_add(a,
 	    "driver=raw,node-name=rootfs,read-only=on,file.driver=file,file.filename=/dev/fdset/%d,"
 	    "file.locking=off",
 	    FDSET_ROOTFS);
 	option(a, "-device", "virtio-blk-device,id=vda,drive=rootfs,rerror=report,werror=report");
 
-	arg(a, "-add-fd");
-	arg(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_SCRATCH, FDSET_SCRATCH);
-	arg(a, "-blockdev");
-	arg(a,
+	qemu_args_add(a, "-add-fd");
+	qemu_args_add(a, "fd=%d,set=%d", KEEPER_FD_FILES + SPAWN_FD_SCRATCH, FDSET_SCRATCH);
+	qemu_args_add(a, "-blockdev");
+	qemu_args_add(a,
 	    "driver=raw,node-name=scratch,discard=unmap,cache.no-flush=on,file.driver=file,"
 	    "file.filename=/dev/fdset/%d,file.locking=off,file.discard=unmap,file.cache.no-flush=on",
 	    FDSET_SCRATCH);
@@ -102,19 +102,19 @@ static void args_disks(struct qemu_args *a)
 
 static void args_channels(struct qemu_args *a)
 {
-	arg(a, "-chardev");
-	arg(a, "socket,id=agent,fd=%d,server=on,wait=off", KEEPER_FD_AGENT);
+	qemu_args_add(a, "-chardev");
+	qemu_args_add(a, "socket,id=agent,fd=%d,server=on,wait=off", KEEPER_FD_AGENT);
 	option(a, "-device", "virtio-serial-device,id=ports,max_ports=4");
 	option(a, "-device", "virtserialport,bus=ports.0,nr=1,chardev=agent,name=carrel.agent");
 
-	arg(a, "-chardev");
-	arg(a, "socket,id=qmp,fd=%d,server=on,wait=off", KEEPER_FD_QMP);
+	qemu_args_add(a, "-chardev");
+	qemu_args_add(a, "socket,id=qmp,fd=%d,server=on,wait=off", KEEPER_FD_MONITOR);
 	option(a, "-mon", "chardev=qmp,mode=control");
 
-	arg(a, "-add-fd");
-	arg(a, "fd=%d,set=%d", KEEPER_FD_CONSOLE, FDSET_CONSOLE);
-	arg(a, "-chardev");
-	arg(a, "file,id=console,path=/dev/fdset/%d,append=on", FDSET_CONSOLE);
+	qemu_args_add(a, "-add-fd");
+	qemu_args_add(a, "fd=%d,set=%d", KEEPER_FD_CONSOLE, FDSET_CONSOLE);
+	qemu_args_add(a, "-chardev");
+	qemu_args_add(a, "file,id=console,path=/dev/fdset/%d,append=on", FDSET_CONSOLE);
 	option(a, "-serial", "chardev:console");
 }
 
@@ -135,12 +135,12 @@ static void args_rest(struct qemu_args *a)
 
 static void args_boot(struct qemu_args *a, const struct keeper_config *c)
 {
-	arg(a, "-kernel");
-	arg(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_KERNEL);
-	arg(a, "-initrd");
-	arg(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_INITRD);
-	arg(a, "-append");
-	arg(a, "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=%u random.trust_cpu=on%s",
+	qemu_args_add(a, "-kernel");
+	qemu_args_add(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_KERNEL);
+	qemu_args_add(a, "-initrd");
+	qemu_args_add(a, "/carrel/fd/%d", KEEPER_FD_FILES + SPAWN_FD_INITRD);
+	qemu_args_add(a, "-append");
+	qemu_args_add(a, "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=%u random.trust_cpu=on%s",
 	    c->tsc_khz, c->engine == SPAWN_ENGINE_TCG ? GUEST_EMULATED : "");
 }
 

@@ -22,6 +22,8 @@ struct qemu_args {
 	int error; /* -E2BIG once something did not fit */
 };
 
+/* One more argument; too much shows in error. */
+void qemu_args_add(struct qemu_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* 0, or -E2BIG. config has been checked. */
 int qemu_args_build(struct qemu_args *ret, const struct keeper_config *config);
 

@@ -1,4 +1,5 @@
-/* carrel-keeper: process 1 of a sandbox's PID namespace and parent of its QEMU.
+/* carrel-keeper: process 1 of a sandbox's PID namespace and parent of its QEMU (or carrel-vmm:
+ * what is said of QEMU in vmm/keeper holds for either).
  *
  * It holds the hard deadline (CLOCK_BOOTTIME), reaps, keeps bounded logs,
  * writes why the sandbox ended, and by exiting kills everything inside. It

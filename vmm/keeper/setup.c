@@ -144,9 +144,9 @@ static int open_pipes(struct keeper *k, int *ret_log_write)
 static void pass_files(const struct keeper_config *c)
 {
 	fcntl(KEEPER_FD_AGENT, F_SETFD, 0);
-	fcntl(KEEPER_FD_QMP, F_SETFD, 0);
+	fcntl(KEEPER_FD_MONITOR, F_SETFD, 0);
 	fcntl(KEEPER_FD_CONSOLE, F_SETFD, 0);
-	if (c->engine == SPAWN_ENGINE_QEMU_KVM)
+	if (keeper_uses_kvm(c))
 		fcntl(KEEPER_FD_KVM, F_SETFD, 0);
 	for (int i = 0; i < SPAWN_FD_COUNT; i++)
 		if (c->fds_mask & (1u << i))
@@ -177,21 +177,42 @@ static void environment_fill(const struct keeper_config *c, struct environment *
 		environment_fd(e, 1, "CARREL_STATE_FD", KEEPER_FD_FILES + SPAWN_FD_STATE);
 		environment_fd(e, 2, "CARREL_PAGES_FD", KEEPER_FD_FILES + SPAWN_FD_PAGES);
 	}
-	if (c->engine == SPAWN_ENGINE_QEMU_KVM)
+	if (keeper_uses_kvm(c))
 		environment_fd(e, 3, "CARREL_KVM_FD", KEEPER_FD_KVM);
+}
+
+/* The numbers are the same in every sandbox, and so are the arguments. */
+static int vmm_args_build(struct qemu_args *ret)
+{
+	static const struct {
+		const char *option;
+		int fd;
+	} files[] = { { "--control", KEEPER_FD_MONITOR },
+		      { "--kvm", KEEPER_FD_KVM },
+		      { "--agent", KEEPER_FD_AGENT },
+		      { "--console", KEEPER_FD_CONSOLE } };
+
+	*ret = (struct qemu_args){ 0 };
+	qemu_args_add(ret, "%s", JAIL_PROGRAM);
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		qemu_args_add(ret, "%s", files[i].option);
+		qemu_args_add(ret, "%d", files[i].fd);
+	}
+	return ret->error;
 }
 
 /* The child. Failures go to qemu.log, which the keeper quotes. */
 static void exec_qemu(const struct keeper *k, const struct jail *jail, const struct qemu_args *args)
 {
 	char message[SPAWN_MESSAGE_MAX];
-	struct environment e;
+	struct environment e = { .used = 0 };
 
 	if (jail_enter_guest(jail, message, sizeof(message)) != 0) {
 		dprintf(jail->log_fd, "%s\n", message);
 		_exit(126);
 	}
-	environment_fill(&k->config, &e);
+	if (!keeper_own_monitor(&k->config))
+		environment_fill(&k->config, &e);
 	pass_files(&k->config);
 	execve(args->argv[0], args->argv, e.env);
 	dprintf(jail->log_fd, "Cannot execute %s: %s.\n", args->argv[0], strerror(errno));
@@ -201,7 +222,7 @@ static void exec_qemu(const struct keeper *k, const struct jail *jail, const str
 static int start_qemu(struct keeper *k, const struct jail *jail)
 {
 	static struct qemu_args args;
-	int err = qemu_args_build(&args, &k->config);
+	int err = keeper_own_monitor(&k->config) ? vmm_args_build(&args) : qemu_args_build(&args, &k->config);
 
 	if (err)
 		return err;
@@ -214,6 +235,7 @@ static int start_qemu(struct keeper *k, const struct jail *jail)
 int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 {
 	struct jail jail = { .preload = k->config.preload,
+			     .program = keeper_own_monitor(&k->config) ? k->config.program : NULL,
 			     .guest_uid = k->config.guest_uid,
 			     .keeper_uid = k->config.keeper_uid,
 			     .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP };

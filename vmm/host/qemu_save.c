@@ -1,4 +1,4 @@
-/* Pause, resume and save of a machine that runs.
+/* Pause, resume and save of a machine of QEMU's.
  *
  * Save, in this order: the device state by QEMU's migration, with guest memory
  * left out (x-ignore-shared), into a file of ours, and from there into the
@@ -26,34 +26,6 @@ enum {
 	/* Asked at once: what QEMU takes from its monitor before it has answered. */
 	SAVE_SETTLE_AHEAD = 8,
 };
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-void vm_save_close(struct vm *vm)
-{
-	close_fd(&vm->state_fd);
-	close_fd(&vm->spool_fd);
-	close_fd(&vm->pages_fd);
-}
-
-void vm_task_finish(struct vm *vm, int err, const char *message)
-{
-	/* Whatever a machine that is being ended failed of. */
-	if (err && vm->stopping) {
-		err = -ECANCELED;
-		message = "The sandbox ended meanwhile.";
-	}
-	vm->task = TASK_NONE;
-	vm->pages_serial = 0;
-	vm_save_close(vm);
-	uv_timer_stop(&vm->timer);
-	vm->ops->done(vm, err, message, vm->arg);
-}
 
 static void finish_errno(struct vm *vm, int err, const char *what)
 {
@@ -184,80 +156,28 @@ static void save_settled(int err, const json_t *value, const char *message, void
 
 static void simple_done(int err, const json_t *value, const char *message, void *arg)
 {
-	struct vm *vm = arg;
-
 	(void)value;
-	if (err == -EPIPE || vm->task == TASK_NONE)
-		return;
-	if (!err && vm->task == TASK_RESUME)
-		vm->run = VM_RUNS;
-	else if (!err && vm->run == VM_RUNS)
-		vm->run = VM_PAUSED;
-	vm_task_finish(vm, err, message);
+	if (err != -EPIPE)
+		vm_task_done(arg, err, message);
 }
 
-static int task_begin(struct vm *vm, enum vm_task task)
+int qemu_go(struct vm *vm)
 {
-	if (vm->state != VM_UP || !vm->qmp || vm->stopping)
+	static const struct {
+		const char *command;
+		qmp_done done;
+	} first[] = { [TASK_PAUSE] = { "stop", simple_done },
+		      [TASK_RESUME] = { "cont", simple_done },
+		      [TASK_SAVE] = { "query-status", save_settled } };
+
+	if (!vm->qmp)
 		return -ESRCH;
-	if (vm->task != TASK_NONE)
-		return -EBUSY;
-	vm->task = task;
-	return 0;
-}
-
-/* The first command of a task; when it cannot be given the task never was. */
-static int task_go(struct vm *vm, const char *command, qmp_done done)
-{
-	int err = qmp_execute(vm->qmp, command, NULL, -1, done, vm);
-
-	if (err)
-		vm->task = TASK_NONE;
-	else
-		vm_timer_start(vm, VM_SAVE_MS);
-	return err;
-}
-
-int vm_pause(struct vm *vm)
-{
-	int err = task_begin(vm, TASK_PAUSE);
-
-	return err ? err : task_go(vm, "stop", simple_done);
-}
-
-int vm_resume(struct vm *vm)
-{
-	int err = task_begin(vm, TASK_RESUME);
-
-	return err ? err : task_go(vm, "cont", simple_done);
-}
-
-static int save_files(struct vm *vm, int state_fd, int pages_fd)
-{
-	vm->state_fd = fcntl(state_fd, F_DUPFD_CLOEXEC, 0);
-	if (vm->state_fd >= 0 && pages_fd >= 0)
-		vm->pages_fd = fcntl(pages_fd, F_DUPFD_CLOEXEC, 0);
-	vm->spool_fd = memfd_create("carrel-state", MFD_CLOEXEC);
-	return vm->state_fd < 0 || vm->spool_fd < 0 || (pages_fd >= 0 && vm->pages_fd < 0) ? -errno : 0;
-}
-
-int vm_save(struct vm *vm, int state_fd, int pages_fd)
-{
-	int err;
-
-	if (vm->run != VM_PAUSED || (vm->mode == VM_TEMPLATE) != (pages_fd < 0) || vm->mode == VM_BOOT)
-		return -EINVAL;
-	err = task_begin(vm, TASK_SAVE);
-	if (err)
-		return err;
-	vm->turns = 0;
-	vm->turns_asked = 1;
-	err = save_files(vm, state_fd, pages_fd);
-	if (!err)
-		err = task_go(vm, "query-status", save_settled);
-	if (err) {
-		vm->task = TASK_NONE;
-		vm_save_close(vm);
+	if (vm->task == TASK_SAVE) {
+		vm->turns = 0;
+		vm->turns_asked = 1;
+		vm->spool_fd = memfd_create("carrel-state", MFD_CLOEXEC);
+		if (vm->spool_fd < 0)
+			return -errno;
 	}
-	return err;
+	return qmp_execute(vm->qmp, first[vm->task].command, NULL, -1, first[vm->task].done, vm);
 }

@@ -1,19 +1,35 @@
-/* The engines tcg and kvm: QEMU microvm, started through carrel-spawn. */
+/* The engines tcg and kvm: a machine of QEMU or of carrel-vmm, started through carrel-spawn. */
 #include "engine_inner.h"
 
-#include <cpuid.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/kvm.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "log_tail.h"
+#include "probe.h"
 #include "tsc.h"
 #include "vmm/qemu_revision.h"
+
+/* What tells the engines apart. */
+static const struct kind {
+	const struct engine_ops *ops;
+	uint32_t spawn_engine;
+	const struct monitor_ops *monitor;
+} kinds[] = {
+	{ &engine_kvm, SPAWN_ENGINE_KVM, &monitor_vmm },
+	{ &engine_kvm_qemu, SPAWN_ENGINE_QEMU_KVM, &monitor_qemu },
+	{ &engine_tcg, SPAWN_ENGINE_TCG, &monitor_qemu },
+};
+
+static const struct kind *kind_of(const struct engine_ops *ops)
+{
+	const struct kind *k = kinds;
+
+	while (k->ops != ops)
+		k++;
+	return k;
+}
 
 void vm_send(struct vm *vm, uint32_t verb)
 {
@@ -39,8 +55,7 @@ void vm_end(struct vm *vm, const char *reason, const char *message)
 		return;
 	vm->state = VM_ENDED;
 	uv_timer_stop(&vm->timer);
-	qmp_free(vm->qmp);
-	vm->qmp = NULL;
+	vm->monitor->close(vm);
 	vm->ops->ended(vm, reason, message, vm->arg);
 }
 
@@ -54,7 +69,7 @@ void vm_abort(struct vm *vm, const char *reason, const char *message)
 	vm_send(vm, SPAWN_STOP);
 }
 
-/* What QEMU said last is the best sentence there is when nothing else was noted. */
+/* What the monitor said last is the best sentence there is when nothing else was noted. */
 static void ended_message(const struct vm *vm, const char *reason, char *ret, size_t size)
 {
 	char line[160];
@@ -63,7 +78,7 @@ static void ended_message(const struct vm *vm, const char *reason, char *ret, si
 	if (vm->message[0] || strncmp(reason, "crashed", strlen("crashed")) != 0)
 		return;
 	if (log_tail_line(vm->engine->run_dir, vm->id, "qemu.log", line, sizeof(line)) == 0 && line[0])
-		snprintf(ret, size, "QEMU ended: %s", line);
+		snprintf(ret, size, "%s ended: %s", vm->monitor->name, line);
 	else
 		snprintf(ret, size, "The virtual machine ended by itself.");
 }
@@ -86,8 +101,42 @@ static void start_replied(struct vm *vm, const struct spawn_reply *reply)
 	}
 	if (vm->deadline_late)
 		vm_send(vm, SPAWN_DEADLINE);
+	if (vm->stopping)
+		return;
+	vm->state = VM_OPENING;
+	vm_timer_start(vm, VM_START_MS);
+	vm->monitor->open(vm);
+}
+
+void vm_up(struct vm *vm)
+{
+	vm->state = VM_UP;
+	uv_timer_stop(&vm->timer);
+	if (vm->deadline_late)
+		vm_send(vm, SPAWN_DEADLINE);
 	if (!vm->stopping)
-		vm_monitor_open(vm);
+		vm->ops->started(vm, vm->agent_path, vm->arg);
+}
+
+void vm_failed(struct vm *vm, const char *what, const char *message)
+{
+	char text[SPAWN_MESSAGE_MAX];
+
+	snprintf(text, sizeof(text), "%s cannot %s: %.160s", vm->monitor->name, what, message);
+	vm_abort(vm, "crashed", text);
+}
+
+void vm_monitor_lost(struct vm *vm, int err, const char *message)
+{
+	vm->monitor->close(vm);
+	if (vm->task != TASK_NONE)
+		vm_task_finish(vm, -EPIPE, message);
+	if (vm->state == VM_ENDED)
+		return;
+	if (err == -EPIPE)
+		vm_timer_start(vm, VM_LOST_MS);
+	else
+		vm_abort(vm, err == -ETIMEDOUT ? "crashed" : "protocol-error", message);
 }
 
 /* After a new connection, or for adopt(). */
@@ -150,9 +199,10 @@ void vm_link_connected(struct vm *vm)
 static int paths_set(struct vm *vm, const char *run_dir)
 {
 	int a = snprintf(vm->agent_path, sizeof(vm->agent_path), "%s/%s/agent.sock", run_dir, vm->id);
-	int b = snprintf(vm->qmp_path, sizeof(vm->qmp_path), "%s/%s/qmp.sock", run_dir, vm->id);
+	int b = snprintf(vm->monitor_path, sizeof(vm->monitor_path), "%s/%s/%s", run_dir, vm->id,
+			 vm->monitor->socket);
 
-	return a < 0 || b < 0 || a >= (int)sizeof(vm->agent_path) || b >= (int)sizeof(vm->qmp_path)
+	return a < 0 || b < 0 || a >= (int)sizeof(vm->agent_path) || b >= (int)sizeof(vm->monitor_path)
 		       ? -ENAMETOOLONG
 		       : 0;
 }
@@ -171,6 +221,9 @@ static int vm_new(struct engine *e, const char *id, const struct vm_ops *ops, vo
 	vm->ops = ops;
 	vm->arg = arg;
 	vm->state_fd = vm->pages_fd = vm->spool_fd = -1;
+	for (int i = 0; i < CONTROL_FILES; i++)
+		vm->files[i] = -1;
+	vm->monitor = kind_of(e->ops)->monitor;
 	snprintf(vm->id, sizeof(vm->id), "%s", id);
 	err = paths_set(vm, e->run_dir);
 	if (err) {
@@ -199,13 +252,12 @@ static void vm_drop(struct vm *vm)
 		at = &(*at)->next;
 	*at = vm->next;
 	vm->state = VM_ENDED;
-	qmp_free(vm->qmp);
-	vm->qmp = NULL;
-	vm_save_close(vm);
+	vm->monitor->close(vm);
+	vm_task_files_close(vm);
 	uv_close((uv_handle_t *)&vm->timer, timer_closed);
 }
 
-static void qemu_free(struct vm *vm)
+static void engine_vm_free(struct vm *vm)
 {
 	if (!vm)
 		return;
@@ -214,28 +266,12 @@ static void qemu_free(struct vm *vm)
 	vm_drop(vm);
 }
 
-/* In the order of enum spawn_fd; what the mode does not use stays at home. */
-static unsigned files_of(const struct vm_config *c, int *ret_fds, uint32_t *ret_mask)
+/* carrel-vmm writes a template's memory into its file, whose pages count as its own until the disk has them. */
+static unsigned host_memory_mb(const struct vm *vm, const struct vm_config *c)
 {
-	const bool clones = spawn_mode_clones(c->mode);
-	const int all[SPAWN_FD_COUNT] = {
-		[SPAWN_FD_RAM] = c->ram_fd,
-		[SPAWN_FD_STATE] = clones ? c->state_fd : -1,
-		[SPAWN_FD_ROOTFS] = c->rootfs_fd,
-		[SPAWN_FD_SCRATCH] = c->scratch_fd,
-		[SPAWN_FD_KERNEL] = clones ? -1 : c->kernel_fd,
-		[SPAWN_FD_INITRD] = clones ? -1 : c->initrd_fd,
-		[SPAWN_FD_PAGES] = c->mode == VM_RESUME ? c->pages_fd : -1,
-	};
-	unsigned n = 0;
+	unsigned copies = vm->monitor == &monitor_vmm && c->mode == VM_TEMPLATE ? 2 : 1;
 
-	*ret_mask = 0;
-	for (int i = 0; i < SPAWN_FD_COUNT; i++)
-		if (all[i] >= 0) {
-			ret_fds[n++] = all[i];
-			*ret_mask |= 1u << i;
-		}
-	return n;
+	return copies * c->cls.memory_mb + engine_overhead_mb(vm->engine->ops);
 }
 
 static int start_send(struct vm *vm, const struct vm_config *c)
@@ -243,23 +279,24 @@ static int start_send(struct vm *vm, const struct vm_config *c)
 	const struct engine_ops *ops = vm->engine->ops;
 	struct spawn_request request = {
 		.verb = SPAWN_START,
-		.engine = ops == &engine_kvm ? SPAWN_ENGINE_QEMU_KVM : SPAWN_ENGINE_TCG,
+		.engine = kind_of(ops)->spawn_engine,
 		.mode = c->mode,
 		.memory_mb = c->cls.memory_mb,
 		.vcpus = c->cls.vcpus,
-		.host_memory_mb = c->cls.memory_mb + engine_overhead_mb(ops),
+		.host_memory_mb = host_memory_mb(vm, c),
 		.host_cpu_milli = c->cpu_milli + ENGINE_LOOP_CPU_MILLI,
 		.tsc_khz = tsc_khz(),
 		.deadline_boottime_ns = c->deadline_boottime_ns,
 	};
-	int fds[SPAWN_FD_COUNT];
-	unsigned n = files_of(c, fds, &request.fds_mask);
+	int fds[SPAWN_FD_COUNT], err;
+	unsigned n = 0;
 
 	memcpy(request.id, vm->id, sizeof(request.id));
-	return spawn_link_send(vm->engine->link, &request, fds, n);
+	err = vm->monitor->prepare(vm, c, fds, &n, &request.fds_mask);
+	return err ? err : spawn_link_send(vm->engine->link, &request, fds, n);
 }
 
-static int qemu_start(struct engine *e, const struct vm_config *c, const struct vm_ops *ops, void *arg,
+static int engine_vm_start(struct engine *e, const struct vm_config *c, const struct vm_ops *ops, void *arg,
 		      struct vm **ret)
 {
 	struct vm *vm;
@@ -269,6 +306,7 @@ static int qemu_start(struct engine *e, const struct vm_config *c, const struct 
 	if (err)
 		return err;
 	vm->mode = c->mode;
+	vm->cls = c->cls;
 	err = start_send(vm, c);
 	if (err) {
 		vm_drop(vm);
@@ -278,7 +316,7 @@ static int qemu_start(struct engine *e, const struct vm_config *c, const struct 
 	return 0;
 }
 
-static int qemu_adopt(struct engine *e, const char *id, const struct vm_ops *ops, void *arg, struct vm **ret)
+static int engine_vm_adopt(struct engine *e, const char *id, const struct vm_ops *ops, void *arg, struct vm **ret)
 {
 	struct vm *vm;
 	int err;
@@ -294,7 +332,7 @@ static int qemu_adopt(struct engine *e, const char *id, const struct vm_ops *ops
 	return 0;
 }
 
-static int qemu_stop(struct vm *vm, const char *reason)
+static int engine_vm_stop(struct vm *vm, const char *reason)
 {
 	if (vm->state == VM_ENDED)
 		return 0;
@@ -305,7 +343,7 @@ static int qemu_stop(struct vm *vm, const char *reason)
 	return 0;
 }
 
-static int qemu_set_deadline(struct vm *vm, uint64_t boottime_ns)
+static int engine_vm_set_deadline(struct vm *vm, uint64_t boottime_ns)
 {
 	if (vm->state == VM_ENDED)
 		return -ESRCH;
@@ -316,75 +354,23 @@ static int qemu_set_deadline(struct vm *vm, uint64_t boottime_ns)
 	return 0;
 }
 
-static void qemu_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
+static void engine_vm_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
 {
 	vm->ops = ops;
 	vm->arg = arg;
 }
 
-static int why(char *ret_why, unsigned size, const char *text)
-{
-	snprintf(ret_why, size, "%s", text);
-	return -ENODEV;
-}
-
-static int tcg_probe(char *ret_why, unsigned size)
-{
-	if (!qemu_program_path())
-		return why(ret_why, size, "QEMU is not installed: install the package qemu-system-x86.");
-	if (tsc_khz() == 0)
-		return why(ret_why, size, "This processor has no time stamp counter that moves.");
-	return 0;
-}
-
-/* CPUID leaf 1 ECX (Intel) and leaf 0x80000001 ECX (AMD): the processor virtualises. */
-#define CPUID_1_ECX_VMX (1u << 5)
-#define CPUID_8000_0001_ECX_SVM (1u << 2)
-
-/* SVM or VMX: paravirtual KVM variants without either make machines, too, but
- * none that an unmodified guest kernel runs in. */
-static bool cpu_virtualises(void)
-{
-	unsigned a, b, c, d;
-
-	if (__get_cpuid(1, &a, &b, &c, &d) && (c & CPUID_1_ECX_VMX))
-		return true;
-	return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c & CPUID_8000_0001_ECX_SVM);
-}
-
-/* A node that is there may still not work: in a container, or without the module. */
-static int kvm_probe(char *ret_why, unsigned size)
-{
-	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = -1, err;
-
-	/* A right to it would not help there. */
-	if (fd < 0 && errno == EACCES && cpu_virtualises())
-		return why(ret_why, size, "The service user may not open /dev/kvm: add it to the group kvm.");
-	if (!cpu_virtualises()) {
-		if (fd >= 0)
-			close(fd);
-		return why(ret_why, size, "This processor shows neither SVM nor VMX.");
-	}
-	if (fd < 0)
-		return why(ret_why, size,
-			   "This host offers no hardware virtualisation (/dev/kvm cannot be opened).");
-	if (ioctl(fd, KVM_GET_API_VERSION, 0) == KVM_API_VERSION)
-		vm = ioctl(fd, KVM_CREATE_VM, 0);
-	err = vm < 0 ? why(ret_why, size, "/dev/kvm is there but makes no virtual machine.")
-		     : tcg_probe(ret_why, size);
-	if (vm >= 0)
-		close(vm);
-	close(fd);
-	return err;
-}
-
-#define QEMU_OPS                                                                                           \
-	.start = qemu_start, .adopt = qemu_adopt, .pause = vm_pause, .resume = vm_resume, .save = vm_save, \
-	.stop = qemu_stop, .set_deadline = qemu_set_deadline, .hand_over = qemu_hand_over, .free = qemu_free
+#define VM_OPS                                                                                      \
+	.start = engine_vm_start, .adopt = engine_vm_adopt, .pause = vm_pause, .resume = vm_resume, \
+	.save = vm_save, .stop = engine_vm_stop, .set_deadline = engine_vm_set_deadline,            \
+	.hand_over = engine_vm_hand_over, .free = engine_vm_free
 
 const struct engine_ops engine_tcg = {
-	.name = "tcg", .accel = "tcg," QEMU_CPU_TCG, .probe = tcg_probe, QEMU_OPS
+	.name = "tcg", .monitor = "qemu", .accel = "tcg," QEMU_CPU_TCG, .probe = probe_tcg, VM_OPS
+};
+const struct engine_ops engine_kvm_qemu = {
+	.name = "kvm", .monitor = "qemu", .accel = "kvm," QEMU_CPU_KVM, .probe = probe_kvm_qemu, VM_OPS
 };
 const struct engine_ops engine_kvm = {
-	.name = "kvm", .accel = "kvm," QEMU_CPU_KVM, .probe = kvm_probe, QEMU_OPS
+	.name = "kvm", .monitor = "carrel-vmm", .accel = "kvm," QEMU_CPU_KVM, .probe = probe_kvm, VM_OPS
 };

@@ -1,6 +1,6 @@
 /* A machine's way up over QEMU's monitor: it is connected; a clone loads its
  * device state (x-ignore-shared: its memory is there already) and continues.
- * An adopted machine tells how it is. What it does once it is up: vm_save.c. */
+ * An adopted machine tells how it is. What it does once it is up: qemu_save.c. */
 #include "engine_inner.h"
 
 #include <errno.h>
@@ -10,51 +10,13 @@
 
 #include "vmm/jail/keeper_proto.h"
 
-static void timer_fired(uv_timer_t *timer)
-{
-	struct vm *vm = timer->data;
-
-	if (vm->task != TASK_NONE)
-		vm_task_finish(vm, -ETIMEDOUT,
-			       vm->pages_serial
-				       ? "carrel-spawn did not save the memory: it was restarted meanwhile."
-				       : "QEMU did not finish in time.");
-	else
-		vm_abort(vm, "crashed",
-			 vm->state == VM_UP ? "QEMU closed its monitor."
-					    : "The virtual machine did not start in time.");
-}
-
-void vm_timer_start(struct vm *vm, uint64_t ms)
-{
-	uv_timer_start(&vm->timer, timer_fired, ms, 0);
-}
-
-static void up(struct vm *vm)
-{
-	vm->state = VM_UP;
-	uv_timer_stop(&vm->timer);
-	if (vm->deadline_late)
-		vm_send(vm, SPAWN_DEADLINE);
-	if (!vm->stopping)
-		vm->ops->started(vm, vm->agent_path, vm->arg);
-}
-
-static void failed(struct vm *vm, const char *what, const char *message)
-{
-	char text[SPAWN_MESSAGE_MAX];
-
-	snprintf(text, sizeof(text), "QEMU cannot %s: %.160s", what, message);
-	vm_abort(vm, "crashed", text);
-}
-
 /* -EPIPE is followed by closed(), which says it once for all. */
 #define DONE_CHECK(what)                           \
 	do {                                       \
 		if (err == -EPIPE)                 \
 			return;                    \
 		if (err) {                         \
-			failed(vm, what, message); \
+			vm_failed(vm, what, message); \
 			return;                    \
 		}                                  \
 	} while (0)
@@ -65,7 +27,7 @@ static void continued(int err, const json_t *value, const char *message, void *a
 
 	(void)value;
 	DONE_CHECK("run the virtual machine");
-	up(vm);
+	vm_up(vm);
 }
 
 static void incoming_begun(int err, const json_t *value, const char *message, void *arg)
@@ -111,7 +73,7 @@ static void status_known(int err, const json_t *value, const char *message, void
 	if (status && strcmp(status, "inmigrate") == 0)
 		vm_abort(vm, "host-restart", "The sandbox had not started when Carrel was restarted.");
 	else if (!status || strcmp(status, "finish-migrate") != 0)
-		up(vm);
+		vm_up(vm);
 	/* A save that outlived its carreld: its end is an event. */
 }
 
@@ -167,21 +129,9 @@ static void monitor_event(const char *name, const json_t *data, void *arg)
 								 : "shutdown");
 }
 
-/* QEMU is gone, or out of its mind. Its keeper will tell; what does not end soon is ended. */
 static void monitor_closed(int err, const char *message, void *arg)
 {
-	struct vm *vm = arg;
-
-	qmp_free(vm->qmp);
-	vm->qmp = NULL;
-	if (vm->task != TASK_NONE)
-		vm_task_finish(vm, -EPIPE, message);
-	if (vm->state == VM_ENDED)
-		return;
-	if (err == -EPIPE)
-		vm_timer_start(vm, VM_LOST_MS);
-	else
-		vm_abort(vm, err == -ETIMEDOUT ? "crashed" : "protocol-error", message);
+	vm_monitor_lost(arg, err, message);
 }
 
 static const struct qmp_ops monitor_ops = { monitor_ready, monitor_event, monitor_closed };
@@ -196,13 +146,50 @@ void vm_ask(struct vm *vm, const char *command, json_t *arguments, int fd, qmp_d
 		done(err == -EPIPE ? -EIO : err, NULL, "its monitor is gone", vm);
 }
 
-void vm_monitor_open(struct vm *vm)
+static void qemu_open(struct vm *vm)
 {
-	int err;
+	int err = qmp_new(vm->engine->loop, vm->monitor_path, &monitor_ops, vm, &vm->qmp);
 
-	vm->state = VM_OPENING;
-	vm_timer_start(vm, VM_START_MS);
-	err = qmp_new(vm->engine->loop, vm->qmp_path, &monitor_ops, vm, &vm->qmp);
 	if (err)
-		failed(vm, "be reached", strerror(-err));
+		vm_failed(vm, "be reached", strerror(-err));
 }
+
+static void qemu_close(struct vm *vm)
+{
+	qmp_free(vm->qmp);
+	vm->qmp = NULL;
+}
+
+/* What the mode does not use stays at home. */
+static int qemu_prepare(struct vm *vm, const struct vm_config *c, int *ret_fds, unsigned *ret_n, uint32_t *ret_mask)
+{
+	const bool clones = spawn_mode_clones(c->mode);
+	const int all[SPAWN_FD_COUNT] = {
+		[SPAWN_FD_RAM] = c->ram_fd,
+		[SPAWN_FD_STATE] = clones ? c->state_fd : -1,
+		[SPAWN_FD_ROOTFS] = c->rootfs_fd,
+		[SPAWN_FD_SCRATCH] = c->scratch_fd,
+		[SPAWN_FD_KERNEL] = clones ? -1 : c->kernel_fd,
+		[SPAWN_FD_INITRD] = clones ? -1 : c->initrd_fd,
+		[SPAWN_FD_PAGES] = c->mode == VM_RESUME ? c->pages_fd : -1,
+	};
+
+	(void)vm;
+	*ret_n = 0;
+	*ret_mask = 0;
+	for (int i = 0; i < SPAWN_FD_COUNT; i++)
+		if (all[i] >= 0) {
+			ret_fds[(*ret_n)++] = all[i];
+			*ret_mask |= 1u << i;
+		}
+	return 0;
+}
+
+const struct monitor_ops monitor_qemu = {
+	.name = "QEMU",
+	.socket = "qmp.sock",
+	.prepare = qemu_prepare,
+	.open = qemu_open,
+	.go = qemu_go,
+	.close = qemu_close,
+};

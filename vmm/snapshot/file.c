@@ -1,0 +1,40 @@
+#include "file.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+int file_write(int fd, const void *bytes, size_t size, uint64_t offset)
+{
+	const uint8_t *from = bytes;
+
+	while (size > 0) {
+		ssize_t n = pwrite(fd, from, size, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		from += n;
+		offset += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+int file_read(int fd, void *ret, size_t size, uint64_t offset)
+{
+	uint8_t *to = ret;
+
+	while (size > 0) {
+		ssize_t n = pread(fd, to, size, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		to += n;
+		offset += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
