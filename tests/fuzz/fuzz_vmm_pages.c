@@ -18,6 +18,7 @@ enum { PAGES_MOST = 8, EXTENTS_MOST = 64 };
 static struct guest_memory memory;
 static struct state *state;
 static int memory_fd = -1, fd;
+static uint64_t ram_sum, state_sum; /* the same for every input */
 
 static void setup(void)
 {
@@ -28,6 +29,9 @@ static void setup(void)
 	    memory_map(&memory, memory_fd, MEMORY_MIN) != 0 || memory_track(&memory) != 0)
 		abort();
 	state->header.size = sizeof(*state);
+	state_sum = sum_of(state, sizeof(*state));
+	if (pages_ram_sum(memory_fd, MEMORY_MIN, &ram_sum) != 0)
+		abort();
 }
 
 static void head_write(const struct pages_extent *table, uint64_t extents, uint64_t data_pages)
@@ -36,7 +40,8 @@ static void head_write(const struct pages_extent *table, uint64_t extents, uint6
 				  .page_bytes = PAGES_PAGE,
 				  .ram_bytes = MEMORY_MIN,
 				  .state_bytes = state->header.size,
-				  .state_sum = sum_of(state, state->header.size),
+				  .ram_sum = ram_sum,
+				  .state_sum = state_sum,
 				  .data_pages = data_pages,
 				  .extents = extents };
 
@@ -45,8 +50,6 @@ static void head_write(const struct pages_extent *table, uint64_t extents, uint6
 		h.zero_pages += table[i].count & PAGES_ZERO ? table[i].count & ~PAGES_ZERO : 0;
 	h.table_sum = sum_of(table, extents * sizeof(*table));
 	h.file_bytes = pages_table_offset(&h) + extents * sizeof(*table);
-	if (pages_ram_sum(memory_fd, MEMORY_MIN, &h.ram_sum) != 0)
-		abort();
 	h.header_sum = pages_header_sum(&h);
 	if (pwrite(fd, table, extents * sizeof(*table), (off_t)pages_table_offset(&h)) < 0 ||
 	    pwrite(fd, &h, sizeof(h), 0) != sizeof(h))
