@@ -56,8 +56,13 @@ int control_check(const struct control_request *r, size_t size, unsigned files_c
 	return r->verb == CONTROL_START ? start_check(r, p) : 0;
 }
 
+enum {
+	/* What a control buffer holds is rounded up: one descriptor more may come than there are files. */
+	FILES_ROOM = CMSG_SPACE(CONTROL_FILES * sizeof(int)) / sizeof(int),
+};
+
 /* Descriptors that came, in the order of the message. */
-static unsigned files_take(struct msghdr *msg, int ret[CONTROL_FILES])
+static unsigned files_take(struct msghdr *msg, int ret[FILES_ROOM])
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
 	unsigned n;
@@ -80,7 +85,7 @@ int control_receive(int fd, struct control_message *ret, struct problem *p)
 			      .msg_iovlen = 1,
 			      .msg_control = rights.bytes,
 			      .msg_controllen = sizeof(rights.bytes) };
-	int files[CONTROL_FILES], err;
+	int files[FILES_ROOM], err;
 	unsigned count, next = 0;
 	ssize_t n;
 
