@@ -1,8 +1,10 @@
 #include "snapshot.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "memory_save.h"
 #include "pages_file.h"
@@ -82,6 +84,16 @@ static int files_write(struct machine *m, const struct control_message *message,
 	return err ? problem_set(p, err, "the state file") : 0;
 }
 
+/* Half a file would be taken for one by its size. */
+static void files_empty(const struct control_message *message)
+{
+	static const enum control_file written[] = { CONTROL_MEMORY, CONTROL_PAGES, CONTROL_STATE };
+
+	for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+		if (message->files[written[i]] >= 0 && ftruncate(message->files[written[i]], 0) != 0)
+			fprintf(stderr, "carrel-vmm: a file that was not saved whole cannot be emptied\n");
+}
+
 int snapshot_save(struct machine *m, const struct control_message *message, struct problem *p)
 {
 	struct state *s;
@@ -95,6 +107,8 @@ int snapshot_save(struct machine *m, const struct control_message *message, stru
 	err = machine_save(m, s, p);
 	if (!err)
 		err = files_write(m, message, s, p);
+	if (err)
+		files_empty(message);
 	free(s);
 	return err;
 }
