@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine_inner.h"
@@ -53,6 +54,24 @@ static int vmm_prepare(struct vm *vm, const struct vm_config *c, int *ret_fds, u
 	return 0;
 }
 
+/* A machine that lacks part of itself must not run; the rest is carrel-vmm's to check. */
+static bool files_complete(struct vm *vm)
+{
+	char text[SPAWN_MESSAGE_MAX];
+	struct stat st;
+
+	if (vm->mode == VM_RESUME && vm->files[CONTROL_PAGES] < 0) {
+		vm_abort(vm, "crashed", "The saved memory is missing.");
+		return false;
+	}
+	if (!spawn_mode_clones(vm->mode) || (fstat(vm->files[CONTROL_MEMORY], &st) == 0 &&
+					     (uint64_t)st.st_size == (uint64_t)vm->cls.memory_mb << 20))
+		return true;
+	snprintf(text, sizeof(text), "The guest memory file is not %u MiB long.", vm->cls.memory_mb);
+	vm_abort(vm, "crashed", text);
+	return false;
+}
+
 /* A template boots, and its memory goes into its file when it is saved. */
 static void start(struct vm *vm)
 {
@@ -61,6 +80,8 @@ static void start(struct vm *vm)
 				     .vcpus = vm->cls.vcpus };
 	int memory = vm->files[CONTROL_MEMORY], err;
 
+	if (!files_complete(vm))
+		return;
 	if (!spawn_mode_clones(vm->mode)) {
 		snprintf(r.cmdline, sizeof(r.cmdline), "%s", VMM_CMDLINE);
 		vm->files[CONTROL_MEMORY] = -1;

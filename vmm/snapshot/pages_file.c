@@ -115,8 +115,12 @@ static int header_read(const struct guest_memory *m, int memory_fd, const struct
 	const char *sentence;
 	uint64_t ram_sum;
 	struct stat st;
-	int err = fstat(fd, &st) != 0 ? -errno : pages_read(fd, ret, sizeof(*ret), 0);
+	int err = fstat(fd, &st) != 0 ? -errno : 0;
 
+	if (!err && st.st_size < (off_t)sizeof(*ret))
+		return refuse(p, "The saved memory is cut off.");
+	if (!err)
+		err = pages_read(fd, ret, sizeof(*ret), 0);
 	if (err)
 		return problem_set(p, err, "the file of changed pages cannot be read");
 	sentence = pages_header_check(ret, (uint64_t)st.st_size, m->size);
@@ -126,9 +130,9 @@ static int header_read(const struct guest_memory *m, int memory_fd, const struct
 	if (err)
 		return problem_set(p, err, "the memory file cannot be read");
 	if (ret->ram_sum != ram_sum)
-		return refuse(p, "the changed pages are of another snapshot");
+		return refuse(p, "The saved memory belongs to another snapshot than the one given.");
 	if (ret->state_bytes != s->header.size || ret->state_sum != sum_of(s, s->header.size))
-		return refuse(p, "the changed pages and the state are of two moments");
+		return refuse(p, "The device state is damaged, or was not saved together with this memory.");
 	return 0;
 }
 
