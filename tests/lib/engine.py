@@ -283,7 +283,8 @@ class Host:
             left += [f"mount {line}" for line in f if self.dir in line]
         left += [p for p in glob.glob(os.path.join(self.run_dir, "*", "*.sock"))]
         for top, dirs, _ in os.walk("/sys/fs/cgroup"):
-            left += [os.path.join(top, d) for d in dirs if d == self.cgroup_name()]
+            # With what is in it, which says why.
+            left += [f"{p}: {[x[0] for x in os.walk(p)][1:]}" for d in dirs if d == self.cgroup_name() for p in [os.path.join(top, d)]]
         if os.path.exists(self.socket):
             left.append(self.socket)
         return left
