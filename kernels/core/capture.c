@@ -71,7 +71,7 @@ bool capture_hold(struct capture *c, int i, const char *data, size_t n)
 		line->n += n;
 	}
 	pthread_mutex_unlock(&c->line_lock);
-	if (first)
+	if (first && c->iopub)
 		iopub_expect_text(c->iopub);
 	return held;
 }
@@ -103,6 +103,8 @@ void capture_fork_child(struct capture *c)
 	/* The parent will write these. */
 	c->line[0].n = c->line[1].n = 0;
 	pthread_mutex_unlock(&c->line_lock);
+	/* Its thread is not here, and may have been holding its lock. */
+	c->iopub = NULL;
 }
 
 /* ---- reading ---- */

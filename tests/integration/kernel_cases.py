@@ -201,6 +201,10 @@ def test_19_forked_prints(k):
     assert "[1, 2]" in r.text() and r.text().count("in ") == 2, r.text()
     r = k.run("import os\nif os.fork() == 0:\n    print('child'); os._exit(0)\nos.wait(); print('parent')")
     assert sorted(r.text().split()) == ["child", "parent"]
+    # Whatever the kernel's own threads hold at that moment.
+    r = k.run("import os, sys\nfor i in range(300):\n    print('parent', i)\n    if os.fork() == 0:\n        sys.stdout.write('child')\n"
+              "        sys.stdout.flush(); os._exit(0)\n    os.wait()\nprint('done')")
+    assert "done" in r.text(), r.text()[-200:]
     r = k.run("p = Process(target=int, args=('x',)); p.start(); p.join(); p.exitcode")
     assert "ValueError" in r.text("stderr") and r.data() == [{"text/plain": "1"}]
 
