@@ -123,6 +123,8 @@ void vm_timer_start(struct vm *vm, uint64_t ms);
 void vm_task_done(struct vm *vm, int err, const char *message);
 void vm_task_finish(struct vm *vm, int err, const char *message);
 void vm_task_files_close(struct vm *vm);
+/* -1 is none, and what it becomes. */
+void vm_fd_close(int *fd);
 int vm_pause(struct vm *vm);
 int vm_resume(struct vm *vm);
 int vm_save(struct vm *vm, int state_fd, int pages_fd);

@@ -30,7 +30,7 @@ void vm_timer_start(struct vm *vm, uint64_t ms)
 	uv_timer_start(&vm->timer, timer_fired, ms, 0);
 }
 
-static void close_fd(int *fd)
+void vm_fd_close(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -39,9 +39,9 @@ static void close_fd(int *fd)
 
 void vm_task_files_close(struct vm *vm)
 {
-	close_fd(&vm->state_fd);
-	close_fd(&vm->spool_fd);
-	close_fd(&vm->pages_fd);
+	vm_fd_close(&vm->state_fd);
+	vm_fd_close(&vm->spool_fd);
+	vm_fd_close(&vm->pages_fd);
 }
 
 void vm_task_finish(struct vm *vm, int err, const char *message)

@@ -14,17 +14,10 @@
 #define VMM_CMDLINE \
 	"console=ttyS0 quiet panic=-1 reboot=t tsc=reliable random.trust_cpu=on clocksource=kvm-clock"
 
-static void file_close(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void files_close(struct vm *vm)
 {
 	for (int i = 0; i < CONTROL_FILES; i++)
-		file_close(&vm->files[i]);
+		vm_fd_close(&vm->files[i]);
 }
 
 /* Until the monitor has them they are kept here: the caller's may be closed meanwhile. */
@@ -78,21 +71,19 @@ static void start(struct vm *vm)
 	struct control_request r = { .verb = CONTROL_START,
 				     .memory_mb = vm->cls.memory_mb,
 				     .vcpus = vm->cls.vcpus };
-	int memory = vm->files[CONTROL_MEMORY], err;
+	int files[CONTROL_FILES], err;
 
 	if (!files_complete(vm))
 		return;
+	memcpy(files, vm->files, sizeof(files));
 	if (!spawn_mode_clones(vm->mode)) {
 		snprintf(r.cmdline, sizeof(r.cmdline), "%s", VMM_CMDLINE);
-		vm->files[CONTROL_MEMORY] = -1;
+		files[CONTROL_MEMORY] = -1;
 	}
-	err = vmm_link_ask(vm->link, &r, vm->files);
-	vm->files[CONTROL_MEMORY] = -1;
-	files_close(vm);
-	if (vm->mode == VM_TEMPLATE)
-		vm->files[CONTROL_MEMORY] = memory;
-	else
-		file_close(&memory);
+	err = vmm_link_ask(vm->link, &r, files);
+	for (int i = 0; i < CONTROL_FILES; i++)
+		if (i != CONTROL_MEMORY || vm->mode != VM_TEMPLATE)
+			vm_fd_close(&vm->files[i]);
 	if (err)
 		vm_failed(vm, "be asked to start", strerror(-err));
 }

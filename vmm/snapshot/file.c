@@ -20,21 +20,3 @@ int file_write(int fd, const void *bytes, size_t size, uint64_t offset)
 	}
 	return 0;
 }
-
-int file_read(int fd, void *ret, size_t size, uint64_t offset)
-{
-	uint8_t *to = ret;
-
-	while (size > 0) {
-		ssize_t n = pread(fd, to, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		to += n;
-		offset += (uint64_t)n;
-		size -= (size_t)n;
-	}
-	return 0;
-}

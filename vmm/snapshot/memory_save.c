@@ -1,17 +1,10 @@
 #include "memory_save.h"
 
 #include <errno.h>
-#include <stdbool.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "file.h"
-
-static bool page_is_zero(const uint8_t *page)
-{
-	/* A page that starts with a zero and equals itself one byte on is zeros. */
-	return page[0] == 0 && memcmp(page, page + 1, MEMORY_PAGE - 1) == 0;
-}
+#include "vmm/pages.h"
 
 /* Runs of pages that are not zeros, one write each. */
 int memory_save(const struct guest_memory *m, int fd)
@@ -22,7 +15,7 @@ int memory_save(const struct guest_memory *m, int fd)
 	if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)m->size) != 0)
 		return -errno;
 	while (at < m->size && !err) {
-		if (!page_is_zero(m->base + at)) {
+		if (!pages_is_zero(m->base + at)) {
 			at += MEMORY_PAGE;
 			continue;
 		}

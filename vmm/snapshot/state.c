@@ -8,6 +8,7 @@
 
 #include "crc64.h"
 #include "file.h"
+#include "vmm/pages.h"
 
 static const char magic[8] = { 'C', 'A', 'R', 'R', 'E', 'L', 'V', 'M' };
 
@@ -26,7 +27,7 @@ struct state *state_new(unsigned vcpus)
 }
 
 /* Over a header whose sum is zero, then over the rest: a copy of the header is cheap, of the file not. */
-static uint64_t sum_of(const struct state *s, size_t size)
+static uint64_t state_sum(const struct state *s, size_t size)
 {
 	struct state_header h = s->header;
 
@@ -39,7 +40,7 @@ void state_seal(struct state *s)
 	memcpy(s->header.magic, magic, sizeof(magic));
 	s->header.version = STATE_VERSION;
 	s->header.size = state_size(s->header.vcpus);
-	s->header.sum = sum_of(s, s->header.size);
+	s->header.sum = state_sum(s, s->header.size);
 }
 
 static int header_check(const struct state_header *h, size_t size, struct problem *p)
@@ -60,7 +61,7 @@ int state_check(const struct state *s, size_t size, struct problem *p)
 
 	if (err)
 		return err;
-	if (h->sum != sum_of(s, size))
+	if (h->sum != state_sum(s, size))
 		return problem_set(p, -EINVAL, "the state is damaged");
 	if (h->memory_size < MEMORY_MIN || h->memory_size > MEMORY_MAX || h->memory_size % MEMORY_PAGE)
 		return problem_set(p, -EINVAL, "the state is of a machine with impossible memory");
@@ -97,7 +98,7 @@ int state_read(int fd, struct state **ret, struct problem *p)
 	s = malloc((size_t)st.st_size);
 	if (!s)
 		return problem_set(p, -ENOMEM, "the state file");
-	err = file_read(fd, s, (size_t)st.st_size, 0);
+	err = pages_read(fd, s, (size_t)st.st_size, 0);
 	if (err)
 		problem_set(p, err, "the state file cannot be read");
 	else
