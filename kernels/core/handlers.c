@@ -237,6 +237,6 @@ void handlers_serve(struct core *c, struct request *r)
 		json_decref(content);
 	}
 	capture_drain(&c->capture);
-	iopub_put_status(&c->iopub, "idle", r->parent, false);
+	iopub_put_idle(&c->iopub, r->parent);
 	s->current = outer;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <zmq.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
@@ -36,7 +37,7 @@ static void queue_append(struct iopub *io, struct iopub_item *item)
 	io->queued += item->bytes;
 }
 
-static void wake_locked(struct iopub *io)
+void iopub_wake_locked(struct iopub *io)
 {
 	uint64_t one = 1;
 
@@ -62,7 +63,7 @@ static void hold_locked(struct iopub *io)
 	if (io->sleeping && timerfd_settime(io->hold_fd, 0, &in, NULL) == 0)
 		io->holding = true;
 	else
-		wake_locked(io);
+		iopub_wake_locked(io);
 }
 
 static void put_item(struct iopub *io, struct iopub_item *item)
@@ -70,7 +71,7 @@ static void put_item(struct iopub *io, struct iopub_item *item)
 	pthread_mutex_lock(&io->lock);
 	queue_append(io, item);
 	if (!io->holding || !can_wait(item))
-		wake_locked(io);
+		iopub_wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
 }
 
@@ -126,23 +127,51 @@ int iopub_put_json(struct iopub *io, const char *type, struct parent *parent, js
 	return iopub_put(io, type, parent, text, strlen(text), meta, NULL, 0);
 }
 
-int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool hold)
+static struct iopub_item *status_item_new(const char *state, struct parent *parent)
 {
 	struct iopub_item *item = item_new(ITEM_MESSAGE, "status", parent);
 
 	if (!item)
-		return -ENOMEM;
+		return NULL;
 	buf_puts(&item->content, "{\"execution_state\":\"");
 	buf_puts(&item->content, state);
 	buf_puts(&item->content, "\"}");
 	item->bytes = sizeof(*item) + item->content.len;
+	return item;
+}
+
+int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool hold)
+{
+	struct iopub_item *item = status_item_new(state, parent);
+
+	if (!item)
+		return -ENOMEM;
 	pthread_mutex_lock(&io->lock);
 	queue_append(io, item);
 	if (hold)
 		hold_locked(io);
 	else
-		wake_locked(io);
+		iopub_wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
+	return 0;
+}
+
+int iopub_put_idle(struct iopub *io, struct parent *parent)
+{
+	struct iopub_item *item = status_item_new("idle", parent);
+	bool here;
+
+	if (!item)
+		return -ENOMEM;
+	/* Taken: the thread sends, and takes this one too. */
+	here = pthread_mutex_trylock(&io->sock_lock) == 0;
+	pthread_mutex_lock(&io->lock);
+	queue_append(io, item);
+	if (!here)
+		iopub_wake_locked(io);
+	pthread_mutex_unlock(&io->lock);
+	if (here)
+		iopub_send_here(io);
 	return 0;
 }
 
@@ -193,7 +222,7 @@ int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const ch
 	}
 	if (!item || item->content.failed)
 		err = -ENOMEM;
-	wake_locked(io);
+	iopub_wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
 	return err;
 }
@@ -204,7 +233,7 @@ void iopub_expect_text(struct iopub *io)
 	/* While the thread paces its reading it drains by itself. */
 	if (!io->pacing) {
 		io->expecting = true;
-		wake_locked(io);
+		iopub_wake_locked(io);
 	}
 	pthread_mutex_unlock(&io->lock);
 }
@@ -237,7 +266,7 @@ static int wait_until(struct iopub *io, bool (*done)(const struct iopub *), int 
 
 	pthread_mutex_lock(&io->lock);
 	if (!done(io)) {
-		wake_locked(io);
+		iopub_wake_locked(io);
 		deadline_in(&deadline, timeout_ms);
 		while (!done(io) && err == 0)
 			err = pthread_cond_timedwait(&io->room, &io->lock, &deadline);
@@ -261,11 +290,14 @@ int iopub_wait_empty(struct iopub *io, int timeout_ms)
 int iopub_start(struct iopub *io, void *sock, struct session *session, struct capture *capture,
 		const struct wire_signer *signer)
 {
-	int err;
+	size_t size = sizeof(io->sock_fd);
 	pthread_condattr_t attr;
+	int err;
 
 	*io = (struct iopub){ .sock = sock, .session = session, .capture = capture, .signer = *signer };
 	io->tail = &io->head;
+	if (zmq_getsockopt(sock, ZMQ_FD, &io->sock_fd, &size))
+		return -errno;
 	io->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (io->wake_fd < 0)
 		return -errno;
@@ -276,6 +308,7 @@ int iopub_start(struct iopub *io, void *sock, struct session *session, struct ca
 		return err;
 	}
 	pthread_mutex_init(&io->lock, NULL);
+	pthread_mutex_init(&io->sock_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&io->room, &attr);
@@ -299,7 +332,7 @@ void iopub_stop(struct iopub *io, int timeout_ms)
 	err = iopub_wait_empty(io, timeout_ms);
 	pthread_mutex_lock(&io->lock);
 	io->stopping = true;
-	wake_locked(io);
+	iopub_wake_locked(io);
 	pthread_mutex_unlock(&io->lock);
 	if (err) {
 		log_line("iopub: a subscriber does not read; %zu bytes of output were not delivered",

@@ -1,10 +1,13 @@
-/* What a kernel publishes: one thread owns the XPUB socket and sends in order.
+/* What a kernel publishes: one queue, one XPUB socket, sent in order.
  *
  * Others append to its queue. Text of a stream joins the last message of the
  * queue when that has the same stream and parent, so that a loop of prints is
  * few messages. Nothing is dropped: a slow subscriber stops the sending thread
  * (ZMQ_XPUB_NODROP), then the queue fills, then iopub_wait_room() holds whoever
  * makes output. Status, replies and ends never wait: iopub_put() always takes.
+ *
+ * A thread of its own sends; iopub_put_idle() does it from the caller's, so that
+ * a short cell costs no switch of threads. sock_lock is whose turn it is.
  *
  * The thread never takes an interpreter's lock. It also reads the captured
  * descriptors (core/capture.h) when they become readable.
@@ -43,6 +46,8 @@ struct iopub {
 	struct wire_signer signer;
 	pthread_t thread;
 	bool started;
+	pthread_mutex_t sock_lock; /* taken before lock; held while messages are taken and sent */
+	int sock_fd;               /* ZMQ_FD */
 	int wake_fd;
 	int hold_fd; /* timer that ends a hold */
 	pthread_mutex_t lock;
@@ -57,7 +62,7 @@ struct iopub {
 	bool stopping;  /* leave once the queue is empty */
 };
 
-/* sock is bound by the caller and belongs to the thread from here on.
+/* sock is bound by the caller and belongs to this object from here on.
  * -errno; nothing is left behind then. */
 int iopub_start(struct iopub *io, void *sock, struct session *session, struct capture *capture,
 		const struct wire_signer *signer);
@@ -79,6 +84,9 @@ void iopub_expect_text(struct iopub *io);
 /* hold: it, the cell's input and its result wait for output or the next status,
  * at most IOPUB_HOLD_MS. */
 int iopub_put_status(struct iopub *io, const char *state, struct parent *parent, bool hold);
+/* The status that ends a request. All that is queued leaves before this returns,
+ * as far as subscribers have room for it at once. */
+int iopub_put_idle(struct iopub *io, struct parent *parent);
 
 /* 0 once the queue is below its limit, -ETIMEDOUT after timeout_ms. */
 int iopub_wait_room(struct iopub *io, int timeout_ms);

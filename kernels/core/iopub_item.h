@@ -23,6 +23,11 @@ struct iopub_item {
 extern const char *const iopub_stream_names[2];
 
 void iopub_item_free(struct iopub_item *item);
+/* Send what is queued from the caller's thread, which holds sock_lock and gives
+ * it back here. What finds no room is left to the thread. */
+void iopub_send_here(struct iopub *io);
+/* The other threads' way to say that something is queued; io->lock is held. */
+void iopub_wake_locked(struct iopub *io);
 /* The thread: send, read the capture, until iopub_stop(). arg: struct iopub. */
 void *iopub_main(void *arg);
 

@@ -4,14 +4,19 @@
 #include "core/sock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/timerfd.h>
 
-static void send_message(struct iopub *io, const char *topic, const char *type, const struct parent *parent,
-			 struct slice metadata, struct slice content, const struct iopub_buffer *buffers,
-			 size_t n_buffers)
+static const char text_end[] = "\"}";
+
+/* -EAGAIN: without wait, and a subscriber has no room; other failures are told. */
+static int send_message(struct iopub *io, const char *topic, const char *type, const struct parent *parent,
+			struct slice metadata, struct slice content, const struct iopub_buffer *buffers,
+			size_t n_buffers, bool wait)
 {
 	struct slice ident = { topic, strlen(topic) }, part[WIRE_PARTS], extra[WIRE_BUFFERS_MAX];
 	char header[MESSAGE_HEADER_MAX];
@@ -27,58 +32,102 @@ static void send_message(struct iopub *io, const char *topic, const char *type, 
 	part[WIRE_CONTENT] = content;
 	err = wire_pack(&io->signer, &ident, 1, part, extra, i, &packed);
 	if (!err)
-		err = sock_send(io->sock, packed.frame, packed.n);
-	if (err)
+		err = sock_send(io->sock, packed.frame, packed.n, wait);
+	if (err && err != -EAGAIN)
 		log_line("iopub: a %s message was lost: %s", type, strerror(-err));
+	return err;
 }
 
-static void send_item(struct iopub *io, struct iopub_item *item)
+static int send_item(struct iopub *io, struct iopub_item *item, bool wait)
 {
 	struct slice metadata = { "{}", 2 };
 	char topic[MESSAGE_TYPE_MAX + 8];
+	int err;
 
 	if (item->kind == ITEM_TEXT) {
-		buf_puts(&item->content, "\"}");
+		buf_puts(&item->content, text_end);
 		snprintf(topic, sizeof(topic), "stream.%s", iopub_stream_names[item->stream]);
 	} else {
 		snprintf(topic, sizeof(topic), "kernel.%s", item->type);
 	}
 	if (item->content.failed) {
 		log_line("iopub: out of memory, a %s message was lost", item->type);
-		return;
+		return 0;
 	}
 	if (item->metadata)
 		metadata = (struct slice){ item->metadata, strlen(item->metadata) };
-	send_message(io, topic, item->type, item->parent, metadata,
-		     (struct slice){ item->content.data, item->content.len }, item->buffers, item->n_buffers);
+	err = send_message(io, topic, item->type, item->parent, metadata,
+			   (struct slice){ item->content.data, item->content.len }, item->buffers,
+			   item->n_buffers, wait);
+	if (err == -EAGAIN && item->kind == ITEM_TEXT)
+		item->content.len -= strlen(text_end);
+	return err;
 }
 
-/* Take and send until the queue is empty; false: and it is time to leave. */
-static bool send_queued(struct iopub *io)
+static struct iopub_item *take_first(struct iopub *io)
+{
+	struct iopub_item *item = io->head;
+
+	if (!item)
+		return NULL;
+	io->head = item->next;
+	if (!io->head)
+		io->tail = &io->head;
+	return item;
+}
+
+static void put_back(struct iopub *io, struct iopub_item *item)
+{
+	if (!io->head)
+		io->tail = &item->next;
+	item->next = io->head;
+	io->head = item;
+}
+
+/* Send until the queue is empty or, without wait, a subscriber has no room.
+ * Both locks are held; lock is not while a message goes out. */
+static void send_queued(struct iopub *io, bool wait)
 {
 	struct iopub_item *item;
+	int err = 0;
 
-	pthread_mutex_lock(&io->lock);
-	while ((item = io->head)) {
-		io->head = item->next;
-		if (!io->head)
-			io->tail = &io->head;
+	while (err != -EAGAIN && (item = take_first(io))) {
 		io->sending = true;
 		pthread_mutex_unlock(&io->lock);
-		send_item(io, item);
+		err = send_item(io, item, wait);
 		pthread_mutex_lock(&io->lock);
 		io->sending = false;
+		if (err == -EAGAIN) {
+			put_back(io, item);
+			continue;
+		}
 		io->queued -= item->bytes;
 		iopub_item_free(item);
 		pthread_cond_broadcast(&io->room);
 	}
-	if (io->stopping) {
-		pthread_mutex_unlock(&io->lock);
-		return false;
-	}
-	io->sleeping = true;
+}
+
+/* Sending may have swallowed the edge of ZMQ_FD that announced a subscription. */
+static bool is_subscribed(struct iopub *io)
+{
+	int events = 0;
+	size_t size = sizeof(events);
+
+	return zmq_getsockopt(io->sock, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN);
+}
+
+void iopub_send_here(struct iopub *io)
+{
+	static const struct itimerspec never;
+
+	pthread_mutex_lock(&io->lock);
+	send_queued(io, false);
+	if (io->head || is_subscribed(io))
+		iopub_wake_locked(io);
+	else if (io->holding && timerfd_settime(io->hold_fd, 0, &never, NULL) == 0)
+		io->holding = false;
 	pthread_mutex_unlock(&io->lock);
-	return true;
+	pthread_mutex_unlock(&io->sock_lock);
 }
 
 /* A subscription: 0x01 and the topic; greeted, so that a client knows from
@@ -111,9 +160,26 @@ static void greet(struct iopub *io)
 		buf_puts(&content, "\"}");
 		if (!content.failed)
 			send_message(io, topic, "iopub_welcome", NULL, (struct slice){ "{}", 2 },
-				     (struct slice){ content.data, content.len }, NULL, 0);
+				     (struct slice){ content.data, content.len }, NULL, 0, true);
 	}
 	zmq_msg_close(&msg);
+}
+
+/* False: all is sent, and it is time to leave. */
+static bool send_all(struct iopub *io)
+{
+	bool stay;
+
+	pthread_mutex_lock(&io->sock_lock);
+	do {
+		greet(io);
+		pthread_mutex_lock(&io->lock);
+		send_queued(io, true);
+		stay = io->sleeping = !io->stopping;
+		pthread_mutex_unlock(&io->lock);
+	} while (is_subscribed(io));
+	pthread_mutex_unlock(&io->sock_lock);
+	return stay;
 }
 
 static int64_t now_ms(void)
@@ -185,17 +251,17 @@ static bool take_wake_up(struct iopub *io)
 /* Wait for the queue, a subscriber or captured text. */
 static void wait_and_read(struct iopub *io, struct reader *r)
 {
-	zmq_pollitem_t items[] = {
-		{ .socket = io->sock, .events = ZMQ_POLLIN },
-		{ .fd = io->wake_fd, .events = ZMQ_POLLIN },
-		{ .fd = io->hold_fd, .events = ZMQ_POLLIN },
-		{ .fd = io->capture->read_fd[0], .events = ZMQ_POLLIN },
-		{ .fd = io->capture->read_fd[1], .events = ZMQ_POLLIN },
+	struct pollfd items[] = {
+		{ .fd = io->sock_fd, .events = POLLIN },
+		{ .fd = io->wake_fd, .events = POLLIN },
+		{ .fd = io->hold_fd, .events = POLLIN },
+		{ .fd = io->capture->read_fd[0], .events = POLLIN },
+		{ .fd = io->capture->read_fd[1], .events = POLLIN },
 	};
 	int64_t left = r->state == QUIET ? -1 : r->due - now_ms();
 	uint64_t count;
 	bool readable;
-	int i, n = zmq_poll(items, r->state == QUIET ? 5 : 3, r->state == QUIET || left > 0 ? (long)left : 0);
+	int i, n = poll(items, r->state == QUIET ? 5 : 3, r->state == QUIET || left > 0 ? (int)left : 0);
 
 	readable = take_wake_up(io);
 	/* n < 0: nothing is known of them. */
@@ -203,8 +269,6 @@ static void wait_and_read(struct iopub *io, struct reader *r)
 		if (items[i].revents && read(items[i].fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 			log_line("iopub: cannot read the wake-up: %s", strerror(errno));
 	}
-	if (n > 0 && items[0].revents)
-		greet(io);
 	reader_step(io, r, readable || (n > 0 && (items[3].revents || items[4].revents)));
 }
 
@@ -213,7 +277,7 @@ void *iopub_main(void *arg)
 	struct iopub *io = arg;
 	struct reader reader = { QUIET, 0 };
 
-	while (send_queued(io))
+	while (send_all(io))
 		wait_and_read(io, &reader);
 	zmq_close(io->sock);
 	return NULL;

@@ -19,7 +19,7 @@ int reply_send_to(void *sock, struct wire_signer *signer, const struct slice *id
 
 	if (err)
 		return err;
-	return sock_send(sock, packed.frame, packed.n);
+	return sock_send(sock, packed.frame, packed.n, true);
 }
 
 void reply_metadata(const struct request *r, char out[REPLY_METADATA_MAX])

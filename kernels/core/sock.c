@@ -92,13 +92,14 @@ void frames_free(struct frames *f)
 		zmq_msg_close(&f->msg[--f->n]);
 }
 
-int sock_send(void *sock, const struct slice *frame, size_t n)
+int sock_send(void *sock, const struct slice *frame, size_t n, bool wait)
 {
 	size_t i;
 	int flags;
 
 	for (i = 0; i < n; i++) {
-		flags = i + 1 < n ? ZMQ_SNDMORE : 0;
+		/* The first frame is refused or the whole message is taken. */
+		flags = (i + 1 < n ? ZMQ_SNDMORE : 0) | (wait || i > 0 ? 0 : ZMQ_DONTWAIT);
 		while (zmq_send(sock, frame[i].data, frame[i].len, flags) < 0) {
 			if (errno != EINTR)
 				return -errno;

@@ -34,7 +34,7 @@ bool sock_subscribe(void *sock, const void *frame, size_t len);
  * message has, and was dropped whole; -errno of zmq otherwise. frames_free() it. */
 int sock_recv(void *sock, struct frames *ret);
 void frames_free(struct frames *f);
-/* One message, waiting for room when the socket's type does. */
-int sock_send(void *sock, const struct slice *frame, size_t n);
+/* One message. wait: for room when the socket's type does; else -EAGAIN when there is none, and nothing was sent. */
+int sock_send(void *sock, const struct slice *frame, size_t n, bool wait);
 
 #endif

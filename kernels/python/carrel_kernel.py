@@ -21,6 +21,7 @@ import carrel_identity
 import carrel_io
 import carrel_prepare
 import carrel_source
+import carrel_traits
 from carrel_shell import ZMQInteractiveShell, config, safe_str
 from IPython import __version__ as ipython_version
 from IPython.core.completer import provisionalcompleter, rectify_completions
@@ -33,6 +34,7 @@ def create(prepared):
     """Make the kernel. prepared: warm everything up and leave no trace."""
     carrel_io.install()
     carrel_source.install()
+    carrel_traits.install()
     carrel_comm.install()
     # The kernel's own threads hold nothing that a forked child would miss.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)

@@ -81,6 +81,8 @@ class ZMQInteractiveShell(InteractiveShell):
     questions = Instance(Questions, args=())
     # Plain attributes: they are read and set for each cell, and traits check.
     execution_count = 1
+    last_execution_succeeded = True
+    last_execution_result = None
     kernel = None
     cell = Cell()
     loops = Loops()

@@ -415,6 +415,33 @@ def test_38_updates(k):
 # ----
 
 
+def test_traits_keep_their_meaning(k):
+    r = k.run("""
+from traitlets import HasTraits, Int, TraitError, TraitType, default, observe
+class Own(TraitType):
+    def get(self, obj, cls=None): return "made at each look"
+class T(HasTraits):
+    n, late, own = Int(1), Int(), Own()
+    @default("late")
+    def _late(self): print("made"); return 5
+    @observe("n")
+    def _n(self, change): print(change["old"], change["new"])
+t = T()
+t.n = 2
+try: t.n = "x"
+except TraitError: print("refused")
+print(t.n, t.late, t.late, t.own, T.n is T.__dict__["n"], HasTraits().has_trait("n"))
+""")
+    assert r.text() == "1 2\nrefused\nmade\n2 5 5 made at each look True False\n", r.text()
+    k.run("%config InteractiveShell.ast_node_interactivity = 'all'")
+    assert k.run("1\n2").data() == [{"text/plain": "1"}, {"text/plain": "2"}]
+    k.run("%config InteractiveShell.ast_node_interactivity = 'last_expr'")
+    assert k.run("1\n2").data() == [{"text/plain": "2"}]
+    k.run("1/0")
+    assert k.run("get_ipython().last_execution_succeeded, get_ipython().last_execution_result.error_in_exec")\
+        .data() == [{"text/plain": "(False, ZeroDivisionError('division by zero'))"}]
+
+
 def main():
     image = "--image" in sys.argv[1:]
     wanted = [a for a in sys.argv[1:] if a != "--image"]

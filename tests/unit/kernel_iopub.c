@@ -214,10 +214,56 @@ static void test_pressure(void)
 	CHECK_INT(iopub_wait_empty(&io, 5000), 0);
 }
 
+/* The end of a cell takes all along that was held before it, and waits for nobody. */
+static void test_end(void)
+{
+	static char line[IOPUB_TEXT_MAX];
+	int cells = 4 * SOCK_XPUB_HWM, i;
+	char *text;
+
+	iopub_put_status(&io, "busy", NULL, true);
+	iopub_put_json(&io, "execute_input", NULL, json_object(), NULL);
+	CHECK_INT(iopub_put_idle(&io, NULL), 0);
+	CHECK_INT(iopub_wait_empty(&io, 0), 0);
+	expect_status("busy");
+	CHECK_STR(next_type(), "execute_input");
+	expect_status("idle");
+	/* More than a subscriber has room for, text at the border. */
+	memset(line, 'w', sizeof(line));
+	for (i = 0; i < cells; i++) {
+		iopub_put_status(&io, "busy", NULL, true);
+		CHECK_INT(iopub_put_text(&io, 0, NULL, line, sizeof(line)), 0);
+		CHECK_INT(iopub_put_idle(&io, NULL), 0);
+	}
+	for (i = 0; i < cells; i++) {
+		expect_status("busy");
+		text = next_text("stdout");
+		CHECK_INT(strlen(text), IOPUB_TEXT_MAX);
+		free(text);
+		expect_status("idle");
+	}
+}
+
+/* A subscription that comes while cells end is greeted. */
+static void test_subscriptions(void)
+{
+	int i, got;
+
+	for (i = 0; i < 200; i++) {
+		CHECK_INT(zmq_setsockopt(sub, ZMQ_SUBSCRIBE, "extra", 5), 0);
+		CHECK_INT(iopub_put_idle(&io, NULL), 0);
+		for (got = 0; got < 2; got++)
+			next_type();
+		zmq_setsockopt(sub, ZMQ_UNSUBSCRIBE, "extra", 5);
+	}
+}
+
 int main(void)
 {
 	set_up();
 	test_order();
+	test_end();
+	test_subscriptions();
 	test_sizes();
 	test_pressure();
 	tear_down();
