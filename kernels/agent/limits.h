@@ -57,8 +57,9 @@ enum {
 	JUPYTER_TURN_MAX = 64,
 	/* Messages libzmq reads ahead per socket, and the largest part of one:
 	 * together the most it can hold. Larger than CHANNEL_FRAME_MAX, so that
-	 * what is too large for the host is named, not cut off. */
-	JUPYTER_READ_AHEAD = 8,
+	 * what is too large for the host is named, not cut off. Reading half of them
+	 * costs a switch to libzmq's thread, a short cell is four. */
+	JUPYTER_READ_AHEAD = 32,
 	JUPYTER_PART_MAX = 64 * 1024 * 1024,
 	/* Requests libzmq holds for a kernel that is busy. */
 	JUPYTER_SEND_AHEAD = 1000,

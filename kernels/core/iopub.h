@@ -25,7 +25,7 @@ enum {
 	/* Queued bytes past which makers of output wait. */
 	IOPUB_QUEUE_MAX = 8 * 1024 * 1024,
 	/* Text of one stream message, before JSON escapes. */
-	IOPUB_TEXT_MAX = 256 * 1024,
+	IOPUB_TEXT_MAX = 64 * 1024,
 	/* How long a cell's beginning may wait for its end, so that a short cell
 	 * is a single burst; below what an eye notices. */
 	IOPUB_HOLD_MS = 20,

@@ -12,8 +12,9 @@ enum {
 	 * message is 16 MiB; a plain client may send more code than that. */
 	SOCK_FRAME_MAX = 64 * 1024 * 1024,
 	/* Messages that wait for one subscriber; then sending waits. Of a flood
-	 * each is at most IOPUB_TEXT_MAX bytes. */
-	SOCK_XPUB_HWM = 16,
+	 * each is at most IOPUB_TEXT_MAX bytes. After every half of it libzmq wakes
+	 * the sender: with less that would be every short cell or two. */
+	SOCK_XPUB_HWM = 64,
 	/* Milliseconds that closing waits for what is not sent yet. */
 	SOCK_LINGER_MS = 1000,
 };
