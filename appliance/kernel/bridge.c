@@ -95,6 +95,8 @@ static void end_done(struct bridge_job *job)
 	for (i = 0; i < 3; i++)
 		close_handle(&b->signals[i]);
 	close_handle(&b->files_timer);
+	close_handle(&b->turns.timer);
+	turns_free(&b->turns);
 	if (b->parent_fd >= 0)
 		close_handle(&b->parent);
 	remote_close(b->remote);
@@ -187,6 +189,7 @@ int bridge_run(struct command *c, const struct bridge_options *options)
 	b.files = options->files ? copy_files_new(options->files) : NULL;
 	if (!b.remote || (options->files && !b.files))
 		return complain(EXIT_FAILED, "The WebSocket library does not start.");
+	turns_init(&b.turns, &b.loop, b.local);
 	signals_watch(&b);
 	parent_watch(&b);
 	local_say_state(b.local, NULL, 0, "starting");

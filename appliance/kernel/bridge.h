@@ -18,6 +18,7 @@
 #include "../local/asked.h"
 #include "copy_files.h"
 #include "remote.h"
+#include "turns.h"
 
 enum {
 	/* A cell's end to the copying of its files: cells that follow each other share one. */
@@ -42,6 +43,7 @@ struct bridge {
 	struct remote *remote;
 	char kernel_id[64], sandbox_id[64];
 	struct asked_list asked;
+	struct turns turns;
 	bool connected; /* once at least */
 	/* Hashes of the headers of what iopub's subscribers got last, and how many of the next messages may
 	 * be among them: behind a restart, a kernel says again what the appliance had not noted. */

@@ -6,14 +6,19 @@
 
 #include "bridge.h"
 
-/* The answer to a request that is done here: reply between busy and idle. */
-static void answer(struct bridge *b, struct asked *a, const char *msg_type, const char *content)
+/* The answer to a request that is done here: busy, then the reply; idle is the caller's. */
+static void begin_answer(struct bridge *b, struct asked *a, const char *msg_type, const char *content)
 {
 	const struct v1_part *header = &a->part[0];
 
 	local_say_state(b->local, header->bytes, header->len, "busy");
 	local_say(b->local, a->channel, &a->idents, msg_type, header->bytes, header->len, content);
-	local_say_state(b->local, header->bytes, header->len, "idle");
+}
+
+static void answer(struct bridge *b, struct asked *a, const char *msg_type, const char *content)
+{
+	begin_answer(b, a, msg_type, content);
+	local_say_state(b->local, a->part[0].bytes, a->part[0].len, "idle");
 }
 
 /* --- from the client --- */
@@ -28,7 +33,8 @@ static void interrupt_done(struct bridge_job *job)
 	char *text = content ? json_dumps(content, JSON_COMPACT) : NULL;
 
 	if (*at && text && b->local) {
-		answer(b, *at, "interrupt_reply", text);
+		begin_answer(b, *at, "interrupt_reply", text);
+		turns_interrupted(&b->turns, &(*at)->part[0]);
 		asked_done(&b->asked, at);
 	}
 	free(text);
@@ -69,6 +75,7 @@ static void refuse(struct bridge *b, struct asked *a, const char *why)
 		snprintf(type, sizeof(type), "%.*s_reply", (int)(len - 8), asked);
 		answer(b, a, type, content);
 	}
+	turns_told(&b->turns, a->msg_id, "idle");
 	json_decref(header);
 }
 
@@ -89,6 +96,8 @@ static void on_local_message(const struct local_message *m, void *arg)
 		return;
 	}
 	b->used |= a && a->execute;
+	if (a && m->channel == LOCAL_SHELL)
+		turns_asked(&b->turns, m);
 	err = remote_send(b->remote, local_channel_name(m->channel), m->part, m->parts);
 	if (err < 0 && a)
 		refuse(b, a,
@@ -171,6 +180,34 @@ static bool was_seen(const struct bridge *b, uint64_t hash)
 	return i < BRIDGE_SEEN;
 }
 
+/* A state of what was asked, as a new reference in the two; NULL: it is something else. */
+static const char *state_of(const struct v1_frame *f, json_t **parent, json_t **content)
+{
+	json_t *header;
+	const char *type = word_of(&f->part[0], "msg_type", &header);
+	bool is_status = type && strcmp(type, "status") == 0;
+
+	json_decref(header);
+	if (!is_status || !word_of(&f->part[1], "msg_id", parent))
+		return NULL;
+	return word_of(&f->part[3], "execution_state", content);
+}
+
+/* False: not now. */
+static bool give_state(struct bridge *b, const struct v1_frame *f)
+{
+	json_t *parent = NULL, *content = NULL;
+	const char *state = state_of(f, &parent, &content), *msg_id = text_of(parent, "msg_id");
+	bool tells = !state || turns_tells(&b->turns, msg_id, state);
+	bool given = !tells || local_send(b->local, LOCAL_IOPUB, NULL, f->part, f->parts) != -EAGAIN;
+
+	if (state && given)
+		turns_told(&b->turns, msg_id, state);
+	json_decref(parent);
+	json_decref(content);
+	return given;
+}
+
 /* False: not now. */
 static bool give_all(struct bridge *b, const struct v1_frame *f)
 {
@@ -181,7 +218,7 @@ static bool give_all(struct bridge *b, const struct v1_frame *f)
 		if (was_seen(b, hash))
 			return true;
 	}
-	if (local_send(b->local, LOCAL_IOPUB, NULL, f->part, f->parts) == -EAGAIN)
+	if (!give_state(b, f))
 		return false;
 	b->seen[b->seen_at++ % BRIDGE_SEEN] = hash;
 	count_output(b, f);

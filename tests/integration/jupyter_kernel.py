@@ -69,13 +69,12 @@ def sandboxes(a):
     return a.json("GET", "/v1/sandboxes")["sandboxes"]
 
 
-def carreld_kill(a):
-    """conf/run starts it again."""
+def carreld_signal(a, number):
     run = a.process.pid
     for pid in subprocess.run(["pgrep", "-P", str(run)], capture_output=True, text=True, check=True).stdout.split():
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             if b"/carreld\0" in f.read():
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(int(pid), number)
 
 
 def session(a, folder):
@@ -113,6 +112,34 @@ def session(a, folder):
     assert sandboxes(a) == []
     left = [f for f in os.listdir(os.path.dirname(n.km.connection_file)) if f.endswith(".carrel")]
     assert not left, left
+
+
+def states(a, folder):
+    """Busy comes at once and once, whatever the way to the appliance takes; an interrupt's idle is no cell's end."""
+    n = Notebook(folder)
+    n.run("1")
+    carreld_signal(a, signal.SIGSTOP)
+    try:
+        first, second = n.kc.execute("print('so')"), n.kc.execute("2")
+        told = [n.kc.get_iopub_msg(timeout=REPLY_S)]
+    finally:
+        carreld_signal(a, signal.SIGCONT)
+    while told[-1]["parent_header"].get("msg_id") != second or told[-1]["content"].get("execution_state") != "idle":
+        told.append(n.kc.get_iopub_msg(timeout=REPLY_S))
+    told = [(m["parent_header"]["msg_id"], m["content"].get("execution_state", m["msg_type"])) for m in told]
+    assert told == [(first, "busy"), (first, "execute_input"), (first, "stream"), (first, "idle"), (second, "busy"),
+                    (second, "execute_input"), (second, "execute_result"), (second, "idle")], told
+    n.kc.execute("print('in', flush=True)\nimport time\ntime.sleep(600)")
+    while n.kc.get_iopub_msg(timeout=REPLY_S)["msg_type"] != "stream":
+        pass
+    n.km.interrupt_kernel()
+    told = []
+    while [m["content"].get("execution_state") for m in told].count("idle") < 2:
+        told.append(n.kc.get_iopub_msg(timeout=REPLY_S))
+    told = [(m["parent_header"]["msg_type"], m["content"].get("execution_state", m["msg_type"])) for m in told]
+    assert told == [("interrupt_request", "busy"), ("execute_request", "error"), ("execute_request", "idle"),
+                    ("interrupt_request", "idle")], told
+    n.end()
 
 
 def goes_away(a, folder):
@@ -162,7 +189,8 @@ def carreld_restarts(a, folder):
         n.kc.execute(code)
         waiting = n.kc.execute("print('behind', n)")
         time.sleep(pause_s)
-        carreld_kill(a)
+        # conf/run starts it again.
+        carreld_signal(a, signal.SIGKILL)
         got, replies = [], []
         while len(replies) < 2:
             replies.append(n.kc.get_shell_msg(timeout=REPLY_S))
@@ -239,7 +267,7 @@ def main():
         os.environ["JUPYTER_RUNTIME_DIR"] = tempfile.mkdtemp(dir=prefix)
         with Appliance() as a:
             os.environ.update(CARREL_URL=f"http://127.0.0.1:{a.port}", CARREL_TOKEN=a.token)
-            for step in (session, notebook, goes_away, cuts, carreld_restarts, wrong):
+            for step in (session, states, notebook, goes_away, cuts, carreld_restarts, wrong):
                 began = time.monotonic()
                 said = step(a, tempfile.mkdtemp(dir=prefix))
                 print(f"{step.__name__}: {time.monotonic() - began:.1f} s{' ' + said if said else ''}", flush=True)
