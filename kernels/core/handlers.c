@@ -237,6 +237,10 @@ void handlers_serve(struct core *c, struct request *r)
 		json_decref(content);
 	}
 	capture_drain(&c->capture);
-	iopub_put_idle(&c->iopub, r->parent);
+	/* The sender works beside the cells that wait; a client that waits is served from here. */
+	if (shell_is_empty(s))
+		iopub_put_idle(&c->iopub, r->parent);
+	else
+		iopub_put_status(&c->iopub, "idle", r->parent, false);
 	s->current = outer;
 }

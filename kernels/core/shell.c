@@ -184,6 +184,16 @@ struct request *shell_next(struct shell *s)
 	return r;
 }
 
+bool shell_is_empty(struct shell *s)
+{
+	bool empty;
+
+	pthread_mutex_lock(&s->core->queue_lock);
+	empty = !s->pending;
+	pthread_mutex_unlock(&s->core->queue_lock);
+	return empty;
+}
+
 static bool is_comm(const struct request *r)
 {
 	return !strcmp(r->type, "comm_msg") || !strcmp(r->type, "comm_close");

@@ -50,6 +50,8 @@ void shell_wait(struct core *c, int timeout_ms);
 int shell_fd(struct core *c);
 /* The next request of a line, or NULL. Its own thread. */
 struct request *shell_next(struct shell *s);
+/* No request waits on this line. */
+bool shell_is_empty(struct shell *s);
 /* The next comm message of the main line, before what waits in front of it; NULL: none. */
 struct request *shell_next_comm(struct core *c);
 /* Mark every execute_request that waits behind a failed one. The line's own thread. */
