@@ -84,7 +84,13 @@ int machine_new(struct machine *m, int kvm_fd, void (*ended)(void *arg, enum mac
 	if (m->end_fd < 0)
 		return problem_set(p, -errno, "an event descriptor");
 	err = loop_watch(m->loop, m->end_fd, EPOLLIN, on_end, m);
-	return err ? problem_set(p, err, "the event loop") : 0;
+	if (err)
+		return problem_set(p, err, "the event loop");
+	err = kvm_new(&m->kvm, kvm_fd, p);
+	if (err)
+		return err;
+	err = cpuid_supported(kvm_fd, &m->cpuid);
+	return err ? problem_set(p, err, "KVM_GET_SUPPORTED_CPUID") : 0;
 }
 
 /* vCPUs first: nothing else touches what follows. */
@@ -120,11 +126,9 @@ struct cpuid_rules machine_cpuid_rules(const struct machine *m, unsigned vcpu)
 
 static int vcpus_new(struct machine *m, unsigned count, struct problem *p)
 {
-	int err = cpuid_supported(m->kvm.dev_fd, &m->cpuid);
-
-	if (err)
-		return problem_set(p, err, "KVM_GET_SUPPORTED_CPUID");
 	for (unsigned i = 0; i < count; i++) {
+		int err;
+
 		m->vcpus[i] = (struct vcpu){ .fd = -1, .ended = on_vcpu_end, .arg = m };
 		m->vcpu_count++;
 		err = vcpu_new(&m->vcpus[i], &m->kvm, &m->bus, i, p);
@@ -155,9 +159,6 @@ int machine_assemble(struct machine *m, struct control_message *message, uint64_
 		return problem_set(p, -EINVAL, "this monitor has its machine already");
 	if (vcpus < 1 || vcpus > ACPI_VCPUS_MAX)
 		return problem_set(p, -EINVAL, "%u vCPUs", vcpus);
-	err = kvm_new(&m->kvm, m->kvm.dev_fd, p);
-	if (err)
-		return err;
 	err = memory_make(m, message, memory_size);
 	if (err)
 		return problem_set(p, err, "%llu MiB of guest memory", (unsigned long long)memory_size >> 20);
@@ -222,7 +223,7 @@ int machine_boot(struct machine *m, struct control_message *message, struct prob
 	if (err)
 		return err;
 	m->state = CONTROL_PAUSED;
-	return machine_resume(m);
+	return 0;
 }
 
 int machine_pause(struct machine *m)

@@ -178,8 +178,6 @@ int snapshot_load(struct machine *m, struct control_message *message, struct pro
 	struct state *s;
 	int err;
 
-	if (m->state != CONTROL_EMPTY)
-		return problem_set(p, -EINVAL, "this monitor has its machine already");
 	err = state_read(message->files[CONTROL_STATE], &s, p);
 	if (err)
 		return err;
@@ -188,5 +186,5 @@ int snapshot_load(struct machine *m, struct control_message *message, struct pro
 	if (err)
 		return err;
 	m->state = CONTROL_PAUSED;
-	return machine_resume(m);
+	return 0;
 }
