@@ -92,6 +92,8 @@ class Monitor:
             own = {"control": theirs.fileno(), "agent": agent.fileno(), "console": console}
         self.control.settimeout(WAIT_S)
         argv = [PROGRAM, *(word for name, fd in own.items() for word in ("--" + name, str(fd)))]
+        if os.environ.get("LAB_TRACE"):
+            argv.append("--trace-steps")
         if calls := os.environ.get("LAB_CALLS"):  # where its system calls are noted: tests/lab/calls.c
             argv = [CALLS, calls, *argv]
         self.p = subprocess.Popen(argv, pass_fds=list(own.values()))

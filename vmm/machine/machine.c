@@ -10,6 +10,7 @@
 
 #include "layout.h"
 #include "machine_inner.h"
+#include "trace.h"
 
 enum { GENERATION_SIZE = 16 };
 
@@ -163,9 +164,14 @@ int machine_assemble(struct machine *m, struct control_message *message, uint64_
 	if (err)
 		return problem_set(p, err, "%llu MiB of guest memory", (unsigned long long)memory_size >> 20);
 	err = kvm_memory(&m->kvm, &m->memory, p);
+	trace_step("memory");
 	if (!err)
 		err = machine_devices(m, message, p);
-	return err ? err : vcpus_new(m, vcpus, p);
+	trace_step("devices");
+	if (!err)
+		err = vcpus_new(m, vcpus, p);
+	trace_step("vCPUs");
+	return err;
 }
 
 int machine_generation(struct machine *m, bool tell)
@@ -216,10 +222,12 @@ int machine_boot(struct machine *m, struct control_message *message, struct prob
 
 	if (!err)
 		err = boot_load(&m->memory, &files, &entry, p);
+	trace_step("kernel and initramfs");
 	if (!err)
 		err = tables_write(m, p);
 	if (!err)
 		err = vcpus_reset(m, &entry, p);
+	trace_step("tables and registers");
 	if (err)
 		return err;
 	m->state = CONTROL_PAUSED;

@@ -10,6 +10,7 @@
 
 #include "filter.h"
 #include "machine.h"
+#include "trace.h"
 #include "vmm/snapshot/snapshot.h"
 #include "vmm/virtio/balloon.h"
 
@@ -78,6 +79,7 @@ static int load(struct server *s, struct control_message *message, struct proble
 {
 	int err = inherit(message, CONTROL_AGENT, s->fds.agent);
 
+	trace_step("waited for a request");
 	if (!err)
 		err = inherit(message, CONTROL_CONSOLE, s->fds.console);
 	if (err)
@@ -93,6 +95,7 @@ static int run(struct server *s, struct problem *p)
 
 	if (!err)
 		err = machine_resume(&s->machine);
+	trace_step("it runs");
 	return err ? problem_set(p, err, "the first run") : 0;
 }
 
@@ -230,12 +233,14 @@ int serve(const struct serve_fds *fds)
 
 	s.fds = *fds;
 	err = machine_new(&s.machine, fds->kvm, on_end, &s, &p);
+	trace_step("a machine at KVM");
 	if (!err)
 		err = control_watch(&s);
 	if (!err)
 		err = filters_build();
 	if (!err)
 		err = filter_enter(FILTER_START);
+	trace_step("filters");
 	if (err)
 		fprintf(stderr, "carrel-vmm: cannot start: %s\n", p.text[0] ? p.text : strerror(-err));
 	else
