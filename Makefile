@@ -64,7 +64,7 @@ SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
 VMM_DIRS := vmm/machine vmm/virtio vmm/snapshot
-VMM_LIBS := -luring
+VMM_LIBS := -luring -lseccomp
 COMMAND_DIRS := appliance/command appliance/kernel appliance/local appliance/jupyter
 # ZeroMQ's side of a kernel, as the kernels themselves have it: for the hatch and `carrel kernel`.
 ZMQ_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
@@ -178,12 +178,17 @@ build/lab/driver: tests/lib/engine_driver.c $(wildcard vmm/host/*.c vmm/host/*.h
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 -O1 -g -o $@ $(filter %.c,$^) -luv -ljansson
+# Watches the monitor's system calls, by the tables that its filters are made of.
+build/lab/calls: $(call objs,tests/lab/calls.c vmm/machine/filter.c vmm/machine/filter_rules.c)
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -static -o $@ $^ -lseccomp
 $(LAB_GUESTS):
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) -O1 -static -o $@ $<
 
-lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so lab/driver) $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
+lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so lab/driver lab/calls) $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
 	@tests/lab/run $(CMD)
 
 FUZZ_S ?= 60

@@ -38,14 +38,15 @@ static int fail(const char *message)
 	return 111;
 }
 
-/* The group an earlier carrel-spawn made may lie elsewhere; it goes with the
- * last sandbox in it. */
+/* The group an earlier carrel-spawn made may lie elsewhere. An empty one goes now, another
+ * with the last sandbox in it. */
 static void groups_note(struct spawn *s)
 {
-	int err = rundir_group_read(s->run_fd, &s->earlier);
+	struct cgroup earlier;
+	int err = rundir_group_read(s->run_fd, &earlier);
 
-	if (!err && memcmp(&s->earlier, &s->base, sizeof(s->base)) == 0)
-		s->earlier.version = 0;
+	if (!err && !cgroup_same(&earlier, &s->base))
+		cgroup_base_remove(&earlier);
 	err = rundir_group_write(s->run_fd, &s->base);
 	if (err)
 		fprintf(stderr, "carrel-spawn: cannot note its control group: %s\n", strerror(-err));
@@ -53,8 +54,6 @@ static void groups_note(struct spawn *s)
 
 static void end(struct spawn *s)
 {
-	if (s->earlier.version)
-		cgroup_base_remove(&s->earlier);
 	if (s->options.stop_on_exit)
 		cgroup_base_remove(&s->base);
 	unlink(s->options.socket);
@@ -85,8 +84,6 @@ int main(int argc, char **argv)
 		return fail(message);
 	groups_note(&s);
 	adopt_all(&s);
-	if (s.earlier.version)
-		cgroup_base_remove(&s.earlier);
 	loop_run(&s);
 	end(&s);
 	return 0;

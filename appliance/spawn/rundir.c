@@ -192,7 +192,8 @@ static int struct_read(int dir, const char *name, void *ret, size_t size)
 static bool group_valid(const struct cgroup *group)
 {
 	for (int i = 0; i < CGROUP_DIRS; i++)
-		if (memchr(group->dirs[i], '\0', CGROUP_PATH_MAX) == NULL)
+		if (memchr(group->dirs[i], '\0', CGROUP_PATH_MAX) == NULL ||
+		    (group->dirs[i][0] != '\0' && group->dirs[i][0] != '/'))
 			return false;
 	return group->version == 1 || group->version == 2;
 }

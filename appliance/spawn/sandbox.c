@@ -68,12 +68,22 @@ void sandbox_client_gone(struct spawn *s, const struct client *c)
 		sandbox_forget_client(s->sandboxes[i], c);
 }
 
+int sandbox_group_remove(const struct spawn *s, const struct sandbox *b)
+{
+	const struct cgroup base = cgroup_base_of(&b->cgroup);
+	int err = cgroup_remove(&b->cgroup);
+
+	if (!err && !cgroup_same(&base, &s->base))
+		cgroup_base_remove(&base);
+	return err;
+}
+
 /* Nothing of it runs any more: groups and sockets go, logs and reason stay
  * until SPAWN_FORGET. */
 static void clean_up(struct spawn *s, struct sandbox *b, bool keep_reason)
 {
 	int dir = rundir_open(s->run_fd, b->id);
-	int err = cgroup_remove(&b->cgroup);
+	int err = sandbox_group_remove(s, b);
 
 	if (err)
 		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id,
@@ -256,7 +266,7 @@ int sandbox_forget(struct spawn *s, struct sandbox *b)
 
 	if (b->state != SANDBOX_ENDED)
 		return -EBUSY;
-	err = cgroup_remove(&b->cgroup);
+	err = sandbox_group_remove(s, b);
 	if (!err)
 		err = rundir_remove(s->run_fd, b->id);
 	if (!err)

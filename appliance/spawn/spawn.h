@@ -83,7 +83,7 @@ struct spawn {
 	struct spawn_options options;
 	int epoll_fd, run_fd;
 	struct watch listener, signals;
-	struct cgroup base, earlier; /* earlier.version 0: there was no other */
+	struct cgroup base; /* of what starts; what was adopted may lie in another */
 	struct client clients[SPAWN_CLIENTS_MAX];
 	struct sandbox *sandboxes[SPAWN_SANDBOXES_MAX]; /* by slot */
 	bool exiting;
@@ -110,6 +110,8 @@ int sandbox_forget(struct spawn *s, struct sandbox *b);
 void sandbox_client_gone(struct spawn *s, const struct client *c);
 /* Kills what has not obeyed; the time of the next call, or 0. */
 uint64_t sandbox_kill_late(struct spawn *s, uint64_t now);
+/* Nothing runs in its control group. An earlier base goes with the last one in it. */
+int sandbox_group_remove(const struct spawn *s, const struct sandbox *b);
 /* Watches a keeper that runs; takes both descriptors. */
 int sandbox_watch(struct spawn *s, struct sandbox *b, int keeper_fd, int pidfd);
 void sandbox_free(struct spawn *s, struct sandbox *b);

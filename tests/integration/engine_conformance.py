@@ -2,6 +2,7 @@
 """The rules above struct engine_ops in vmm/engine.h, held against an engine: engine_conformance.py [tcg|kvm [PART...]]"""
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -310,6 +311,16 @@ def stop_from_every_state(b):
     b.d.say("free", "stop")
 
 
+def killed_by_its_filter(b):
+    """What a system call that the monitor's filter forbids comes to."""
+    _, g = b.clone("strict")
+    g.close()
+    os.kill(b.host.qemu("strict"), signal.SIGSYS)
+    line = b.d.wait("ended strict crashed(SIGSYS)")
+    assert "its filter forbids" in line, line
+    b.d.say("free", "strict")
+
+
 def deadlines(b):
     files, g = b.clone("late")
     g.close()
@@ -402,7 +413,7 @@ def spawn_restarts_while_saving(b):
 
 
 PARTS = (tasks_one_at_a_time, cycles, fork, link_in_flight, full_disk, sets_that_do_not_fit, stop_from_every_state,
-         deadlines, adopted_as_they_were, spawn_restarts_while_saving)
+         killed_by_its_filter, deadlines, adopted_as_they_were, spawn_restarts_while_saving)
 
 
 def main():

@@ -79,8 +79,8 @@ class Lab:
         subprocess.run(["cp", "--sparse=always", source, self.path(name)], check=True)
         return self.path(name)
 
-    def monitor(self):
-        self.monitors.append(Monitor())
+    def monitor(self, agent=None):
+        self.monitors.append(Monitor(agent))
         return self.monitors[-1]
 
     def kill(self, m):
@@ -96,14 +96,15 @@ class Lab:
         return {"rootfs": self.sparse(name + ".rootfs", 1 << 20, b"ROOT"),
                 "scratch": self.sparse(name + ".scratch", 64 << 20)}
 
+    def lines_initrd(self, name):
+        return shutil.move(initramfs(GUEST, os.path.join(self.image, "initrd")), self.path(name + ".initrd"))
+
     def boot_lines(self, name, cmdline=CMDLINE, **options):
         """-> (monitor, port) of the line-answering guest, with small disks"""
         port = Port(self.dir, name)
-        initrd = self.path(name + ".initrd")
-        shutil.move(initramfs(GUEST, os.path.join(self.image, "initrd")), initrd)
         m = self.monitor()
-        m.start(kernel=os.path.join(self.image, "vmlinux"), initrd=initrd, cmdline=cmdline, agent=port.listener,
-                **self.lines_disks(name), **options)
+        m.start(kernel=os.path.join(self.image, "vmlinux"), initrd=self.lines_initrd(name), cmdline=cmdline,
+                agent=port.listener, **self.lines_disks(name), **options)
         return m, port
 
     def boot_agent(self, name, **options):

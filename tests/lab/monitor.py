@@ -21,12 +21,13 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CACHE = os.environ.get("CARREL_CACHE", "/var/cache/carrel")
 PROGRAM = os.path.join(TOP, "build", "carrel-vmm")
+CALLS = os.path.join(TOP, "build", "lab", "calls")
 HELLO = os.path.join(TOP, "build", "lab", "hello")
 GUEST = os.path.join(TOP, "build", "lab", "guest")
 # A boot under nested emulation on a loaded host; a test that passes does not wait.
 WAIT_S = 120
 
-VERBS = {"start": 1, "pause": 2, "snapshot": 3, "resume": 4, "stat": 5, "balloon": 6, "quit": 7, "ended": 8}
+VERBS = {"start": 1, "pause": 2, "snapshot": 3, "resume": 4, "stat": 5, "balloon": 6, "quit": 7, "ended": 8, "hello": 9}
 FILES = ("kernel", "initrd", "rootfs", "scratch", "agent", "console", "memory", "state", "pages")
 STATES = ("empty", "running", "paused", "over")
 FLAGS = {"pvh": 1}
@@ -72,16 +73,35 @@ class Refused(Exception):
 
 
 class Monitor:
-    def __init__(self):
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.control.settimeout(WAIT_S)
+    """agent: a listening socket; then it has all of its own as carrel-keeper gives it, and listens for its owner."""
+
+    def __init__(self, agent=None):
         self.console, console = os.pipe()
         self.console_end = console
         self.text = b""
         self.serial = 0
         self.events = []
-        self.p = subprocess.Popen([PROGRAM, "--control", str(theirs.fileno())], pass_fds=(theirs.fileno(),))
+        if agent is None:
+            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            own = {"control": theirs.fileno()}
+        else:
+            self.control, theirs = (socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+            theirs.bind(f"\0carrel-lab-{id(self)}")
+            theirs.listen(1)
+            self.control.connect(theirs.getsockname())
+            own = {"control": theirs.fileno(), "agent": agent.fileno(), "console": console}
+        self.control.settimeout(WAIT_S)
+        argv = [PROGRAM, *(word for name, fd in own.items() for word in ("--" + name, str(fd)))]
+        if os.environ.get("LAB_TRACE"):
+            argv.append("--trace-steps")
+        if calls := os.environ.get("LAB_CALLS"):  # where its system calls are noted: tests/lab/calls.c
+            argv = [CALLS, calls, *argv]
+        self.p = subprocess.Popen(argv, pass_fds=list(own.values()))
         theirs.close()
+        if agent is not None:
+            os.close(console)
+            self.console_end = None
+            assert self._reply()["verb"] == VERBS["hello"]
 
     def __enter__(self):
         return self

@@ -2,9 +2,12 @@
  * image's initrd and answers lines on the port carrel.agent. Static. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
@@ -161,6 +164,15 @@ static void disk_paint(FILE *out, int seed, size_t blocks, int check)
 	fprintf(out, "wrong %zu\n", wrong);
 }
 
+static void disk_discard(FILE *out, size_t blocks)
+{
+	const uint64_t range[2] = { 1 << 20, blocks * PAGE };
+	int fd = open("/dev/vdb", O_RDWR);
+
+	fprintf(out, ioctl(fd, BLKDISCARD, range) == 0 ? "discarded\n" : "failed\n");
+	close(fd);
+}
+
 /* More than the link holds: it waits for a reader. */
 static void spew(FILE *out)
 {
@@ -203,6 +215,8 @@ static int command_memory(FILE *out, const char *line)
 		disk_paint(out, seed, (size_t)n, 0);
 	else if (sscanf(line, "dpainted %d %d", &seed, &n) == 2)
 		disk_paint(out, seed, (size_t)n, 1);
+	else if (sscanf(line, "ddiscard %d", &n) == 1)
+		disk_discard(out, (size_t)n);
 	else
 		return 0;
 	return 1;

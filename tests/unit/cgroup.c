@@ -143,7 +143,7 @@ static void v2_limits_and_leaves(void)
 {
 	const struct cgroup_limits limits = { .memory_bytes = 608u << 20, .cpu_milli = 1200, .pids = 160 };
 	static const char *const files[] = { "memory.max", "memory.swap.max", "cpu.max", "pids.max" };
-	struct cgroup base = { .version = 2 }, cg;
+	struct cgroup base = { .version = 2 }, cg, of;
 	char file[512];
 
 	snprintf(base.dirs[0], sizeof(base.dirs[0]), "%s/v2/user.slice/carrel-t", top);
@@ -153,6 +153,8 @@ static void v2_limits_and_leaves(void)
 		put(file, "");
 	}
 	CHECK_INT(cgroup_make(&cg, &base, "box", &limits), 0);
+	of = cgroup_base_of(&cg);
+	CHECK(cgroup_same(&of, &base) && !cgroup_same(&cg, &base));
 	CHECK_STR(get("v2/user.slice/carrel-t/box/memory.max"), "637534208");
 	CHECK_STR(get("v2/user.slice/carrel-t/box/memory.swap.max"), "0");
 	CHECK_STR(get("v2/user.slice/carrel-t/box/cpu.max"), "24000 20000");

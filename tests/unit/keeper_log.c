@@ -100,6 +100,10 @@ static void reasons_have_names(void)
 	CHECK_STR(reason, "out-of-memory");
 	reason_of_exit(9, "", reason, sizeof(reason));
 	CHECK_STR(reason, "crashed(SIGKILL)");
+	reason_of_exit(31, "", reason, sizeof(reason));
+	CHECK_STR(reason, "crashed(SIGSYS)");
+	CHECK(strstr(reason_sentence(31), "filter") != NULL);
+	CHECK(reason_sentence(0) == NULL && reason_sentence(9) == NULL);
 }
 
 int main(void)

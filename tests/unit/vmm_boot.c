@@ -1,4 +1,4 @@
-/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring */
+/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring -lseccomp */
 /* What a guest finds in its memory before its first instruction; and kernels that
  * are none: each is an error with a sentence, and nothing outside of RAM is touched. */
 #include <asm/bootparam.h>

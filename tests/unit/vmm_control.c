@@ -1,4 +1,4 @@
-/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring */
+/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring -lseccomp */
 /* The owner's requests: only what adds up is served, and descriptors of the rest do not stay open. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring */
+/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring -lseccomp */
 /* The machine's parts that need no KVM: guest addresses, bus, loop, serial port,
  * CPUID's rules, ACPI tables. */
 #include <errno.h>
@@ -184,7 +184,7 @@ static void a_pipe_that_nobody_reads_holds_nobody_up(void)
 	struct serial s;
 	int fds[2];
 
-	CHECK_INT(pipe(fds), 0);
+	CHECK_INT(pipe2(fds, O_NONBLOCK), 0);
 	CHECK(fcntl(fds[1], F_SETPIPE_SZ, 4096) >= 4096);
 	serial_init(&s, fds[1], -1);
 	w = serial_window(&s);

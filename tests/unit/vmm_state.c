@@ -1,4 +1,4 @@
-/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring */
+/* UNIT: vmm/machine vmm/virtio vmm/snapshot LIBS: -luring -lseccomp */
 /* The state file: what was written comes back, and anything else is refused; the memory file has
  * holes where memory is zero. */
 #include <errno.h>

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* carrel-vmm has no system call filter yet: it is used where it is asked for (MONITOR). */
-const struct engine_ops *const engines[] = { &engine_kvm_qemu, &engine_kvm, &engine_tcg, NULL };
+/* The order of `auto`. QEMU on KVM is there for who asks for it (MONITOR=qemu). */
+const struct engine_ops *const engines[] = { &engine_kvm, &engine_kvm_qemu, &engine_tcg, NULL };
 
 static struct vm *vm_find(struct engine *e, const char *id)
 {

@@ -188,6 +188,24 @@ void cgroup_base_remove(const struct cgroup *base)
 			cgroup_rmdir(base->dirs[i]);
 }
 
+struct cgroup cgroup_base_of(const struct cgroup *cg)
+{
+	struct cgroup base = *cg;
+
+	for (int i = 0; i < CGROUP_DIRS; i++)
+		if (base.dirs[i][0])
+			*strrchr(base.dirs[i], '/') = '\0';
+	return base;
+}
+
+bool cgroup_same(const struct cgroup *a, const struct cgroup *b)
+{
+	for (int i = 0; i < CGROUP_DIRS; i++)
+		if (strcmp(a->dirs[i], b->dirs[i]) != 0)
+			return false;
+	return a->version == b->version;
+}
+
 int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 		const struct cgroup_limits *limits)
 {

@@ -49,6 +49,9 @@ int cgroup_base_find(struct cgroup *ret, const char *name, const char *mountinfo
 int cgroup_base_open(struct cgroup *ret, const char *name, char *ret_message, size_t size);
 /* Removes the base when it is empty. */
 void cgroup_base_remove(const struct cgroup *base);
+/* The base that a sandbox's group lies in. */
+struct cgroup cgroup_base_of(const struct cgroup *cg);
+bool cgroup_same(const struct cgroup *a, const struct cgroup *b);
 
 int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 		const struct cgroup_limits *limits);

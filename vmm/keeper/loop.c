@@ -93,6 +93,18 @@ void keeper_logs_drain(struct keeper *k)
 	pipe_drain(&k->qemu_fd, &k->qemu_log);
 }
 
+/* Below its own last words. */
+static void sentence_log(struct keeper *k, int wait_status)
+{
+	const char *sentence = reason_sentence(wait_status);
+
+	keeper_logs_drain(k);
+	if (!sentence)
+		return;
+	log_append(&k->qemu_log, sentence, strlen(sentence));
+	log_append(&k->qemu_log, "\n", 1);
+}
+
 static void qemu_exited(struct keeper *k, int wait_status)
 {
 	char events[512], reason[SPAWN_REASON_MAX], last[128], message[SPAWN_MESSAGE_MAX];
@@ -100,9 +112,9 @@ static void qemu_exited(struct keeper *k, int wait_status)
 
 	events[n > 0 ? n : 0] = '\0';
 	reason_of_exit(wait_status, events, reason, sizeof(reason));
+	sentence_log(k, wait_status);
 	if (k->ready)
 		keeper_end(k, reason);
-	keeper_logs_drain(k);
 	log_last_line(&k->qemu_log, last, sizeof(last));
 	snprintf(message, sizeof(message), "%s ended before it was ready, %s: %s",
 		 keeper_own_monitor(&k->config) ? "carrel-vmm" : "QEMU", reason,

@@ -32,3 +32,11 @@ void reason_of_exit(int wait_status, const char *memory_events, char *ret, size_
 		snprintf(ret, size, "crashed(%d)", WEXITSTATUS(wait_status));
 	}
 }
+
+const char *reason_sentence(int wait_status)
+{
+	if (!WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGSYS)
+		return NULL;
+	return "It asked the kernel for something that its filter forbids, and was killed for it: its guest may have "
+	       "taken it over.";
+}

@@ -10,6 +10,7 @@
 
 #include "layout.h"
 #include "machine_inner.h"
+#include "trace.h"
 
 enum { GENERATION_SIZE = 16 };
 
@@ -84,7 +85,13 @@ int machine_new(struct machine *m, int kvm_fd, void (*ended)(void *arg, enum mac
 	if (m->end_fd < 0)
 		return problem_set(p, -errno, "an event descriptor");
 	err = loop_watch(m->loop, m->end_fd, EPOLLIN, on_end, m);
-	return err ? problem_set(p, err, "the event loop") : 0;
+	if (err)
+		return problem_set(p, err, "the event loop");
+	err = kvm_new(&m->kvm, kvm_fd, p);
+	if (err)
+		return err;
+	err = cpuid_supported(kvm_fd, &m->cpuid);
+	return err ? problem_set(p, err, "KVM_GET_SUPPORTED_CPUID") : 0;
 }
 
 /* vCPUs first: nothing else touches what follows. */
@@ -120,11 +127,9 @@ struct cpuid_rules machine_cpuid_rules(const struct machine *m, unsigned vcpu)
 
 static int vcpus_new(struct machine *m, unsigned count, struct problem *p)
 {
-	int err = cpuid_supported(m->kvm.dev_fd, &m->cpuid);
-
-	if (err)
-		return problem_set(p, err, "KVM_GET_SUPPORTED_CPUID");
 	for (unsigned i = 0; i < count; i++) {
+		int err;
+
 		m->vcpus[i] = (struct vcpu){ .fd = -1, .ended = on_vcpu_end, .arg = m };
 		m->vcpu_count++;
 		err = vcpu_new(&m->vcpus[i], &m->kvm, &m->bus, i, p);
@@ -155,16 +160,18 @@ int machine_assemble(struct machine *m, struct control_message *message, uint64_
 		return problem_set(p, -EINVAL, "this monitor has its machine already");
 	if (vcpus < 1 || vcpus > ACPI_VCPUS_MAX)
 		return problem_set(p, -EINVAL, "%u vCPUs", vcpus);
-	err = kvm_new(&m->kvm, m->kvm.dev_fd, p);
-	if (err)
-		return err;
 	err = memory_make(m, message, memory_size);
 	if (err)
 		return problem_set(p, err, "%llu MiB of guest memory", (unsigned long long)memory_size >> 20);
 	err = kvm_memory(&m->kvm, &m->memory, p);
+	trace_step("memory");
 	if (!err)
 		err = machine_devices(m, message, p);
-	return err ? err : vcpus_new(m, vcpus, p);
+	trace_step("devices");
+	if (!err)
+		err = vcpus_new(m, vcpus, p);
+	trace_step("vCPUs");
+	return err;
 }
 
 int machine_generation(struct machine *m, bool tell)
@@ -215,14 +222,16 @@ int machine_boot(struct machine *m, struct control_message *message, struct prob
 
 	if (!err)
 		err = boot_load(&m->memory, &files, &entry, p);
+	trace_step("kernel and initramfs");
 	if (!err)
 		err = tables_write(m, p);
 	if (!err)
 		err = vcpus_reset(m, &entry, p);
+	trace_step("tables and registers");
 	if (err)
 		return err;
 	m->state = CONTROL_PAUSED;
-	return machine_resume(m);
+	return 0;
 }
 
 int machine_pause(struct machine *m)

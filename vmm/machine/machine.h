@@ -61,12 +61,12 @@ struct machine {
 	void *ended_arg;
 };
 
-/* An empty machine. kvm_fd stays the caller's; ended is called on the loop, once. */
+/* A machine at KVM, and nothing in it. kvm_fd stays the caller's; ended is called on the loop, once. */
 int machine_new(struct machine *m, int kvm_fd, void (*ended)(void *arg, enum machine_end end), void *arg,
 		struct problem *p);
 void machine_free(struct machine *m);
 
-/* Boots the files of a START request and runs; takes those of them that it needs
+/* Loads the files of a START request, and is paused; takes those of them that it needs
  * longer. -EINVAL: not an empty machine, or sizes it cannot have. After another error it is fit for
  * machine_free() only. */
 int machine_boot(struct machine *m, struct control_message *message, struct problem *p);

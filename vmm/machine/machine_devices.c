@@ -73,6 +73,8 @@ static int serial_add(struct machine *m, struct control_message *message)
 	if (err)
 		return err;
 	m->console_fd = take(message, CONTROL_CONSOLE);
+	if (m->console_fd >= 0 && fcntl(m->console_fd, F_SETFL, O_NONBLOCK) != 0)
+		return -errno;
 	serial_init(&m->serial, m->console_fd, m->serial_irq_fd);
 	window = serial_window(&m->serial);
 	return bus_add(&m->bus.ports, &window);

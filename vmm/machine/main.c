@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "serve.h"
+#include "trace.h"
 
 static const char help[] =
 	"usage: carrel-vmm --control FD [--kvm FD] [--agent FD] [--console FD]\n"
+	"                  [--trace-steps]\n"
 	"\n"
 	"Runs one virtual machine on KVM. What machine, and what becomes of it, is asked\n"
 	"for over a control socket (vmm/machine/control.h); carrel-spawn starts this\n"
@@ -21,6 +23,7 @@ static const char help[] =
 	"  --kvm FD      an open /dev/kvm; without it the monitor opens it itself\n"
 	"  --agent FD    the listening socket behind the guest's port carrel.agent\n"
 	"  --console FD  where boot messages go\n"
+	"  --trace-steps how long each step of a start takes, on stderr\n"
 	"  --help        this text\n"
 	"\n"
 	"Exit code: 0 the guest ended or the owner asked, 1 the machine failed, 100 usage.\n";
@@ -44,6 +47,7 @@ static int options_read(int argc, char **argv, struct serve_fds *ret)
 					       { "kvm", required_argument, NULL, 'k' },
 					       { "agent", required_argument, NULL, 'a' },
 					       { "console", required_argument, NULL, 'o' },
+					       { "trace-steps", no_argument, NULL, 't' },
 					       { "help", no_argument, NULL, 'h' },
 					       { 0 } };
 	int c;
@@ -59,6 +63,10 @@ static int options_read(int argc, char **argv, struct serve_fds *ret)
 		if (c == 'h') {
 			fputs(help, stdout);
 			exit(0);
+		}
+		if (c == 't') {
+			trace_begin();
+			continue;
 		}
 		if (!to)
 			return -EINVAL;

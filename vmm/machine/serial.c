@@ -1,6 +1,6 @@
 #include "serial.h"
 
-#include <poll.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,21 +27,14 @@ void serial_init(struct serial *s, int out_fd, int irq_fd)
 }
 
 /* A pipe nobody empties costs its line, not the time of the vCPU that holds the bus. */
-static bool can_write(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-
-	return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT);
-}
-
 void serial_flush(struct serial *s)
 {
 	ssize_t n = 0;
 
-	if (s->used > 0 && s->out_fd >= 0 && can_write(s->out_fd))
+	if (s->used > 0 && s->out_fd >= 0)
 		n = write(s->out_fd, s->line, s->used);
 	/* Boot messages are a courtesy: what did not go out is counted like what did. */
-	if (n < 0)
+	if (n < 0 && errno != EAGAIN)
 		s->out_fd = -1;
 	s->used = 0;
 }

@@ -25,7 +25,7 @@ struct serial_state {
 };
 
 struct serial {
-	int out_fd; /* -1: nowhere */
+	int out_fd; /* non-blocking; -1: nowhere */
 	int irq_fd; /* an eventfd that raises its interrupt; -1: none */
 	struct serial_state state;
 	uint32_t written;

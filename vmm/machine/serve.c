@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "machine.h"
+#include "trace.h"
 #include "vmm/snapshot/snapshot.h"
 #include "vmm/virtio/balloon.h"
 
@@ -73,20 +75,41 @@ static int inherit(struct control_message *m, enum control_file which, int fd)
 	return 0;
 }
 
-/* A start that failed half-way leaves nothing to go on with. */
-static int start(struct server *s, struct control_message *message, struct problem *p)
+static int load(struct server *s, struct control_message *message, struct problem *p)
 {
-	bool empty = s->machine.state == CONTROL_EMPTY;
-	bool restore = message->files[CONTROL_STATE] >= 0;
 	int err = inherit(message, CONTROL_AGENT, s->fds.agent);
 
+	trace_step("waited for a request");
 	if (!err)
 		err = inherit(message, CONTROL_CONSOLE, s->fds.console);
 	if (err)
-		problem_set(p, err, "the monitor's own files");
-	else
-		err = restore ? snapshot_load(&s->machine, message, p) : machine_boot(&s->machine, message, p);
-	if (err && empty) {
+		return problem_set(p, err, "the monitor's own files");
+	return message->files[CONTROL_STATE] >= 0 ? snapshot_load(&s->machine, message, p) :
+						    machine_boot(&s->machine, message, p);
+}
+
+/* What puts a machine together is given up before the guest runs. */
+static int run(struct server *s, struct problem *p)
+{
+	int err = filter_enter(FILTER_MAIN);
+
+	if (!err)
+		err = machine_resume(&s->machine);
+	trace_step("it runs");
+	return err ? problem_set(p, err, "the first run") : 0;
+}
+
+/* A start that failed half-way leaves nothing to go on with. */
+static int start(struct server *s, struct control_message *message, struct problem *p)
+{
+	int err;
+
+	if (s->machine.state != CONTROL_EMPTY)
+		return problem_set(p, -EINVAL, "this monitor has its machine already");
+	err = load(s, message, p);
+	if (!err)
+		err = run(s, p);
+	if (err) {
 		fprintf(stderr, "carrel-vmm: %s\n", p->text);
 		finish(s, err);
 	}
@@ -210,8 +233,14 @@ int serve(const struct serve_fds *fds)
 
 	s.fds = *fds;
 	err = machine_new(&s.machine, fds->kvm, on_end, &s, &p);
+	trace_step("a machine at KVM");
 	if (!err)
 		err = control_watch(&s);
+	if (!err)
+		err = filters_build();
+	if (!err)
+		err = filter_enter(FILTER_START);
+	trace_step("filters");
 	if (err)
 		fprintf(stderr, "carrel-vmm: cannot start: %s\n", p.text[0] ? p.text : strerror(-err));
 	else

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "filter.h"
+
 /* Interrupts a thread in KVM_RUN; the handler has nothing to do. */
 #define VCPU_SIGNAL SIGUSR1
 
@@ -115,12 +117,25 @@ static void unwanted(struct vcpu *v)
 	pthread_mutex_unlock(&v->lock);
 }
 
+/* Parked for good, for the one who waits for that. */
+static void stillborn(struct vcpu *v, int err)
+{
+	pthread_mutex_lock(&v->lock);
+	v->filter_error = err;
+	v->parked = true;
+	pthread_cond_broadcast(&v->changed);
+	pthread_mutex_unlock(&v->lock);
+}
+
 static void *thread_main(void *arg)
 {
 	struct vcpu *v = arg;
 	enum vcpu_end end;
+	int err = filter_enter(FILTER_VCPU);
 
-	while (park(v)) {
+	if (err)
+		stillborn(v, err);
+	while (!err && park(v)) {
 		end = run(v);
 		if (end == VCPU_RUNS)
 			continue;
@@ -175,7 +190,7 @@ static int thread_start(struct vcpu *v)
 	if (err)
 		return -err;
 	vcpu_wait_parked(v);
-	return 0;
+	return v->filter_error;
 }
 
 int vcpu_new(struct vcpu *v, const struct kvm *k, struct bus *bus, unsigned index, struct problem *p)

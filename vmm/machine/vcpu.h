@@ -41,11 +41,12 @@ struct vcpu {
 
 	pthread_t thread;
 	bool has_thread;
-	pthread_mutex_t lock; /* the three below */
+	pthread_mutex_t lock; /* what is below */
 	pthread_cond_t changed;
 	bool wanted; /* to run */
 	bool parked;
 	bool quit;
+	int filter_error; /* it could not enter its filter, and ended */
 };
 
 /* Descriptor, mapping, thread (parked). ended and its arg are set by the caller before. */

@@ -11,6 +11,7 @@
 #include "state.h"
 #include "vcpu_save.h"
 #include "vm_save.h"
+#include "vmm/machine/trace.h"
 #include "vmm/virtio/device.h"
 #include "vmm/virtio/state.h"
 
@@ -161,12 +162,16 @@ static int machine_load(struct machine *m, struct control_message *message, cons
 	if (m->device_count != s->header.devices)
 		return problem_set(p, -EINVAL, "the snapshot's machine had %u devices", s->header.devices);
 	err = pages >= 0 ? pages_file_load(&m->memory, m->memory_fd, s, pages, p) : 0;
+	trace_step("pages that had changed");
 	if (!err)
 		err = vcpus_load(m, s, p);
+	trace_step("the vCPUs' registers");
 	if (!err)
 		err = vm_load(m, &s->vm, p);
+	trace_step("interrupt chips and clock");
 	if (!err)
 		err = devices_load(m, s, p);
+	trace_step("the devices' state");
 	if (err)
 		return err;
 	err = machine_generation(m, true);
@@ -178,15 +183,14 @@ int snapshot_load(struct machine *m, struct control_message *message, struct pro
 	struct state *s;
 	int err;
 
-	if (m->state != CONTROL_EMPTY)
-		return problem_set(p, -EINVAL, "this monitor has its machine already");
 	err = state_read(message->files[CONTROL_STATE], &s, p);
 	if (err)
 		return err;
+	trace_step("state file");
 	err = machine_load(m, message, s, p);
 	free(s);
 	if (err)
 		return err;
 	m->state = CONTROL_PAUSED;
-	return machine_resume(m);
+	return 0;
 }

@@ -16,7 +16,7 @@
 int snapshot_save(struct machine *m, const struct control_message *message, struct problem *p);
 
 /* An empty machine goes on from the files STATE, MEMORY and PAGES of a START request, with the disks and
- * sockets it had: running, with a new generation id. After an error it is fit for machine_free() only. */
+ * sockets it had: paused, with a new generation id. After an error it is fit for machine_free() only. */
 int snapshot_load(struct machine *m, struct control_message *message, struct problem *p);
 
 #endif

@@ -119,8 +119,10 @@ static void completions_take(struct blk *b, bool ending)
 	void *tag;
 	int result;
 
-	/* Before the look at the ring: what completes after it is told anew. */
-	eventfd_read(b->ring.event_fd, &count);
+	/* Before the look at the ring: what completes after it is told anew. Who waited at the
+	 * ring itself leaves it to the loop, which may find nothing. */
+	if (!ending)
+		eventfd_read(b->ring.event_fd, &count);
 	while (blk_ring_reap(&b->ring, &tag, &result))
 		request_continue(b, tag, result, ending);
 	if (!b->ring_failed && !ending)
@@ -136,28 +138,12 @@ static void completed(void *arg, uint32_t events)
 	completions_take(arg, false);
 }
 
-static int ring_ready(struct blk *b)
-{
-	int err;
-
-	if (b->ring.made)
-		return 0;
-	err = blk_ring_make(&b->ring, b->fd);
-	if (err)
-		return err;
-	err = loop_watch(b->device.loop, b->ring.event_fd, EPOLLIN, completed, b);
-	if (err)
-		blk_ring_free(&b->ring);
-	return err;
-}
-
 static void blk_kick(struct virtio_device *d, unsigned queue)
 {
 	struct blk *b = blk_of(d);
-	int err = b->ring_failed ? -EIO : ring_ready(b);
 
-	if (err) {
-		disk_lost(b, "no io_uring", err);
+	if (b->ring_failed) {
+		disk_lost(b, "no io_uring", -EIO);
 		return;
 	}
 	virtio_serve(&d->queue[queue], VIRTIO_BUDGET, serve_one);
@@ -283,7 +269,10 @@ static int blk_init(struct blk *b, const struct guest_memory *m, struct loop *l,
 		b->free_list[b->free_count] = (uint8_t)b->free_count;
 		b->free_count++;
 	}
-	return virtio_device_init(&b->device, &blk_ops, m, l);
+	err = virtio_device_init(&b->device, &blk_ops, m, l);
+	if (!err)
+		err = blk_ring_make(&b->ring, b->fd);
+	return err ? err : loop_watch(l, b->ring.event_fd, EPOLLIN, completed, b);
 }
 
 int blk_new(const struct guest_memory *m, struct loop *l, int fd, unsigned flags, const char *id,

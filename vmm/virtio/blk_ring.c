@@ -1,7 +1,6 @@
 #include "blk_ring.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -127,10 +126,10 @@ bool blk_ring_reap(struct blk_ring *r, void **ret_tag, int *ret_result)
 
 int blk_ring_wait(const struct blk_ring *r)
 {
-	struct pollfd p = { .fd = r->event_fd, .events = POLLIN };
+	int n;
 
-	while (poll(&p, 1, -1) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
+	do
+		n = io_uring_enter((unsigned)r->ring.ring_fd, 0, 1, IORING_ENTER_GETEVENTS, NULL);
+	while (n == -EINTR);
+	return n < 0 ? n : 0;
 }
