@@ -20,6 +20,7 @@
 #include "front/route.h"
 #include "hatch/hatch.h"
 #include "settings.h"
+#include "store/audit_syslog.h"
 #include "store/store.h"
 
 /* It cannot start with what it was told: to be started again is of no use. conf/run knows it. */
@@ -32,7 +33,20 @@ struct carreld {
 	struct front *front;
 	struct door *door;
 	struct hatches *hatches;
+	struct audit_syslog *audit_syslog;
 };
+
+static int syslog_start(struct carreld *c, struct fault *f)
+{
+	const char *to = c->settings.audit_syslog;
+	int err = strcmp(to, "no") == 0 ? 0
+					: audit_syslog_start(c->store, strcmp(to, "yes") == 0 ? "/dev/log" : to,
+							     &c->audit_syslog);
+
+	return err ? fault_set(f, -err, 500, "no_thread", "The audit's thread cannot be started: %s.",
+			       strerror(-err))
+		   : 0;
+}
 
 static int carreld_start(struct carreld *c, struct fault *f)
 {
@@ -40,6 +54,8 @@ static int carreld_start(struct carreld *c, struct fault *f)
 
 	if (!err)
 		err = store_first_owner(c->store, c->settings.state, f);
+	if (!err)
+		err = syslog_start(c, f);
 	if (!err)
 		err = core_start(&c->settings, c->store, &c->core, f);
 	if (!err)
@@ -65,6 +81,7 @@ static void carreld_stop(struct carreld *c, bool end_sandboxes)
 	door_stop(c->door);
 	if (c->core)
 		core_stop(c->core, end_sandboxes);
+	audit_syslog_stop(c->audit_syslog);
 	store_close(c->store);
 }
 

@@ -43,6 +43,7 @@ static const struct option options[] = {
 	TEXT("engine", engine),
 	TEXT("monitor", monitor),
 	TEXT("template", template_name),
+	TEXT("audit-syslog", audit_syslog),
 	NUMBER("short-threads", short_threads, 1, SHORT_THREADS_MAX),
 	NUMBER("stream-threads", stream_threads, 1, STREAM_THREADS_MAX),
 	NUMBER("memory-mb", memory_mb, 0, MEMORY_MB_MAX),
@@ -159,6 +160,7 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		.engine = "auto",
 		.monitor = "auto",
 		.template_name = "python",
+		.audit_syslog = "no",
 		.short_threads = 8,
 		.stream_threads = 64,
 		.sandboxes_per_owner = 20,
@@ -173,6 +175,10 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		err = arguments_read(&s, argc, argv, false, f);
 	if (err)
 		return err;
+	if (s.audit_syslog[0] != '/' && strcmp(s.audit_syslog, "no") != 0 && strcmp(s.audit_syslog, "yes") != 0)
+		return fault_field(f, "bad_setting", "audit-syslog",
+				   "audit-syslog is yes, no, or the path of a syslog socket, not \"%s\".",
+				   s.audit_syslog);
 	if (!*s.run && snprintf(s.run, sizeof(s.run), "%s/run", s.state) >= (int)sizeof(s.run))
 		return fault_field(f, "bad_setting", "state", "state is too long.");
 	if (!*s.connections && snprintf(s.connections, sizeof(s.connections), "%s/connections", s.state) >=

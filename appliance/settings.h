@@ -16,6 +16,7 @@ struct settings {
 	char engine[16];     /* "auto", "tcg", "kvm" */
 	char monitor[16];    /* of the engine kvm: "auto", "carrel-vmm", "qemu" */
 	char template_name[64];
+	char audit_syslog[108]; /* "no", "yes" (/dev/log), or the path of a syslog socket */
 	unsigned short_threads;  /* FastCGI workers for short requests */
 	unsigned stream_threads; /* FastCGI workers held by streams */
 	unsigned memory_mb;      /* RAM that sandboxes may use together; 0: three quarters of the host's */

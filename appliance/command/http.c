@@ -376,3 +376,16 @@ char *http_path(const char *before, const char *text)
 	curl_free(escaped);
 	return path;
 }
+
+void http_query(char **path, const char *name, const char *value)
+{
+	char *before = NULL, *after;
+
+	if (!*path || !value)
+		return;
+	after = asprintf(&before, "%s&%s=", *path, name) < 0 ? NULL : http_path(before, value);
+	if (after)
+		free(before);
+	free(*path);
+	*path = after;
+}

@@ -4,15 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "command.h"
 #include "table.h"
 
 enum {
 	QUOTA_MAX = 1000000,
-	/* A key's longest life in any unit: a typing error of more digits is one. */
-	EXPIRES_DAYS_MAX = 36500,
 };
 
 struct access {
@@ -49,41 +46,6 @@ static int take_options(struct access *a, int argc, char **argv, const char *all
 			code = number_option(a->command, "--quota", optarg, 0, QUOTA_MAX, &a->quota);
 	}
 	return code;
-}
-
-/* "30d" and the like as a time from now on; what is no such span goes as it is. */
-static int expires_text(struct command *c, const char *text, char *ret, size_t size)
-{
-	static const struct {
-		char unit;
-		long s;
-	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
-	size_t digits = strspn(text, "0123456789");
-	long long number;
-	time_t at;
-	struct tm tm;
-
-	if (digits == 0 || digits > 10 || text[digits] == '\0' || text[digits + 1] != '\0') {
-		if (!strchr(text, 'T'))
-			return misused(c,
-				       "--expires takes a span like 12h or 30d, or a time like "
-				       "2030-01-31T12:00:00Z, not \"%s\"",
-				       text);
-		snprintf(ret, size, "%s", text);
-		return EXIT_OK;
-	}
-	number = strtoll(text, NULL, 10);
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (units[i].unit != text[digits])
-			continue;
-		if (number > (long long)EXPIRES_DAYS_MAX * 86400 / units[i].s)
-			return misused(c, "--expires takes at most %d days", EXPIRES_DAYS_MAX);
-		at = time(NULL) + number * units[i].s;
-		gmtime_r(&at, &tm);
-		strftime(ret, size, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
-		return EXIT_OK;
-	}
-	return misused(c, "--expires counts in s, m, h or d, not in %c", text[digits]);
 }
 
 static int post(struct command *c, const char *path, json_t *body, json_t **ret)
@@ -134,7 +96,7 @@ static int key_create(struct access *a, const char *owner)
 	struct command *c = a->command;
 	json_t *body = json_object(), *key = NULL;
 	char expires[64], *before = http_path("/v1/owners/", owner), *path = NULL;
-	int code = a->expires ? expires_text(c, a->expires, expires, sizeof(expires)) : EXIT_OK;
+	int code = a->expires ? moment_text(c, "--expires", a->expires, 1, expires, sizeof(expires)) : EXIT_OK;
 
 	if (code == EXIT_OK && a->name && json_object_set_new(body, "name", json_string(a->name)) < 0)
 		code = misused(c, "the name is not UTF-8");

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/audit.h"
+#include "life.h"
 #include "sandbox.h"
 #include "times.h"
 
@@ -45,8 +47,12 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 
 void sandbox_end_add(const struct sandbox *sb, struct store_txn *t)
 {
+	json_t *detail = json_pack("{s:s}", "reason", sb->reason);
+
 	sandbox_row_add(sb, t);
 	store_txn_kernels_gone(t, sb->id);
+	store_txn_audit_by(t, NULL, sb->owner, sb->id, "sandbox_end", "ok", detail);
+	json_decref(detail);
 }
 
 json_t *sandbox_end_fields(const struct sandbox *sb)
@@ -120,7 +126,7 @@ void sandbox_commit(struct sandbox *sb, const char *action,
 	struct store_txn *t = store_txn_new(sb->core->store);
 
 	sandbox_row_add(sb, t);
-	store_txn_audit(t, sb->owner, sb->id, action, NULL);
+	store_txn_audit_by(t, life_asker(sb), sb->owner, sb->id, action, "ok", NULL);
 	sandbox_submit(sb, t, done);
 }
 

@@ -78,6 +78,8 @@ struct store {
 	size_t queued; /* bytes submitted and not yet called back */
 	bool closing;
 	struct store_figures figures; /* under lock */
+	void (*on_commit)(void *arg); /* under lock, also while it is called */
+	void *on_commit_arg;
 
 	pthread_mutex_t readers_lock;
 	struct db *readers[READERS_KEPT];

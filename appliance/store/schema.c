@@ -110,6 +110,21 @@ static const char version_6[] = "ALTER TABLE executions ADD COLUMN events TEXT;"
 static const char version_7[] = "ALTER TABLE executions ADD COLUMN asked TEXT;"
 				"ALTER TABLE executions ADD COLUMN sent_seq INTEGER;";
 
+/* The audit says by which key, and how it ended; it is read by owner. Rows go only inside a transaction that says so
+ * itself, as the sweep does (sweep.c): for everybody else the flag is 0. */
+static const char version_8[] =
+	"ALTER TABLE audit ADD COLUMN key_id TEXT;"
+	"ALTER TABLE audit ADD COLUMN result TEXT NOT NULL DEFAULT 'ok';"
+	"DROP INDEX audit_sandbox;"
+	"CREATE INDEX audit_owner ON audit(owner_id, seq);"
+	"CREATE TABLE sweep ("
+	"  id INTEGER PRIMARY KEY CHECK (id = 1), open INTEGER NOT NULL, syslogged INTEGER NOT NULL) STRICT;"
+	"INSERT INTO sweep VALUES (1, 0, 0);"
+	"DROP TRIGGER audit_kept;"
+	"CREATE TRIGGER audit_kept BEFORE DELETE ON audit WHEN NOT (SELECT open FROM sweep) BEGIN"
+	"  SELECT RAISE(ABORT, 'audit rows are not deleted'); END;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7 };
+const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7,
+					     version_8 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);
