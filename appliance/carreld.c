@@ -22,6 +22,7 @@
 #include "settings.h"
 #include "store/audit_syslog.h"
 #include "store/store.h"
+#include "store/sweep.h"
 
 /* It cannot start with what it was told: to be started again is of no use. conf/run knows it. */
 enum { EXIT_SETTINGS = 2 };
@@ -34,7 +35,20 @@ struct carreld {
 	struct door *door;
 	struct hatches *hatches;
 	struct audit_syslog *audit_syslog;
+	struct sweep *sweep;
 };
+
+static int history_start(struct carreld *c, struct fault *f)
+{
+	struct sweep_settings keep = { .days = c->settings.history_days,
+				       .mb = c->settings.history_mb,
+				       .every_s = c->settings.history_sweep_s };
+	int err = sweep_start(c->store, &keep, &c->sweep);
+
+	return err ? fault_set(f, -err, 500, "no_thread", "The thread that bounds history cannot be started: %s.",
+			       strerror(-err))
+		   : 0;
+}
 
 static int syslog_start(struct carreld *c, struct fault *f)
 {
@@ -59,6 +73,8 @@ static int carreld_start(struct carreld *c, struct fault *f)
 	if (!err)
 		err = core_start(&c->settings, c->store, &c->core, f);
 	if (!err)
+		err = history_start(c, f);
+	if (!err)
 		err = door_start(&c->settings, c->store, c->core, &c->door, f);
 	if (!err)
 		err = hatches_start(&c->settings, c->core, &c->hatches, f);
@@ -81,6 +97,7 @@ static void carreld_stop(struct carreld *c, bool end_sandboxes)
 	door_stop(c->door);
 	if (c->core)
 		core_stop(c->core, end_sandboxes);
+	sweep_stop(c->sweep);
 	audit_syslog_stop(c->audit_syslog);
 	store_close(c->store);
 }

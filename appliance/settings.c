@@ -51,6 +51,9 @@ static const struct option options[] = {
 	NUMBER("cpu-share", cpu_share, 1, CPU_SHARE_MAX),
 	NUMBER("pool", pool, 0, POOL_MAX),
 	NUMBER("pool-max", pool_max, 0, POOL_MAX),
+	NUMBER("history-days", history_days, 1, HISTORY_DAYS_MAX),
+	NUMBER("history-mb", history_mb, 1, HISTORY_MB_MAX),
+	NUMBER("history-sweep-s", history_sweep_s, 1, 24 * 3600),
 	NUMBER("paused-keep-s", paused_keep_s, 1, PAUSED_KEEP_S_MAX),
 };
 
@@ -166,6 +169,9 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		.sandboxes_per_owner = 20,
 		.cpu_share = 16,
 		.pool = SETTINGS_BY_HOST,
+		.history_days = 30,
+		.history_mb = 10 * 1024,
+		.history_sweep_s = 60,
 		.paused_keep_s = 30 * 24 * 3600,
 	};
 	/* The command line wins over the file, wherever --config stands. */

@@ -30,7 +30,8 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 		.ended_ms = sb->ended_ms,
 		.limits = limits_json(sb),
 		.metadata = sb->metadata,
-		.env = sb->env,
+		/* Secrets of what is over are of no use to anybody. */
+		.env = sb->state == SANDBOX_ENDED ? NULL : sb->env,
 		.timeout_ms = (int64_t)sb->timeout_s * 1000,
 		.on_timeout = sb->pause_on_timeout ? "pause" : "kill",
 		.auto_resume = sb->auto_resume,

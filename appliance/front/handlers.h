@@ -52,6 +52,7 @@ int processes_run(struct request *r, struct fault *f);
 int audit_lines(struct request *r, struct fault *f);
 
 int owners_create(struct request *r, struct fault *f);
+int owners_change(struct request *r, struct fault *f);
 int owners_list(struct request *r, struct fault *f);
 int keys_create(struct request *r, struct fault *f);
 int keys_list(struct request *r, struct fault *f);
@@ -77,5 +78,7 @@ int list_window(struct request *r, unsigned *ret_limit, const char **ret_cursor,
 int query_time(struct request *r, const char *name, int64_t *ret_ms, struct fault *f);
 int query_owner(struct request *r, const char **ret, struct fault *f);
 int store_fault(struct fault *f, int err, const char *noun);
+/* The same for what may have gone with time: says how long history is kept. */
+int history_fault(struct request *r, struct fault *f, int err, const char *noun);
 
 #endif

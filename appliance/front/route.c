@@ -24,6 +24,7 @@ const struct route routes[] = {
 	{ "GET", "/v1/audit", audit_lines, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "POST", "/v1/owners", owners_create, JSON_IN_MAX, RIGHTS_ADMIN, GATE_QUICK },
 	{ "GET", "/v1/owners", owners_list, 0, RIGHTS_ADMIN, GATE_QUICK },
+	{ "PATCH", "/v1/owners/{oid}", owners_change, JSON_IN_MAX, RIGHTS_ADMIN, GATE_QUICK },
 	{ "POST", "/v1/owners/{oid}/keys", keys_create, JSON_IN_MAX, RIGHTS_ADMIN, GATE_QUICK },
 	{ "GET", "/v1/owners/{oid}/keys", keys_list, 0, RIGHTS_ADMIN, GATE_QUICK },
 	{ "DELETE", "/v1/keys/{kid}", keys_delete, 0, RIGHTS_ADMIN, GATE_QUICK },

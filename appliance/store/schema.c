@@ -124,7 +124,15 @@ static const char version_8[] =
 	"CREATE TRIGGER audit_kept BEFORE DELETE ON audit WHEN NOT (SELECT open FROM sweep) BEGIN"
 	"  SELECT RAISE(ABORT, 'audit rows are not deleted'); END;";
 
+/* What is kept of history, in bytes: of each execution that is over and was counted (sweep.c), and of each owner.
+ * erasing: their rows are gone, their spool is on its way. */
+static const char version_9[] =
+	"ALTER TABLE executions ADD COLUMN stored INTEGER;"
+	"CREATE INDEX executions_uncounted ON executions(seq) WHERE stored IS NULL;"
+	"CREATE TABLE history (owner_id TEXT PRIMARY KEY NOT NULL, bytes INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE erasing (execution_id TEXT PRIMARY KEY NOT NULL) STRICT;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
 const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7,
-					     version_8 };
+					     version_8, version_9 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -236,14 +236,22 @@ int store_key_new(struct store *s, const char *by, const char *owner_id, const c
 int store_key_revoke(struct store *s, const char *by, const char *id, struct fault *f);
 /* {"keys":[{id, owner_id, name, admin, created_at, expires_at?, revoked_at?}],"next"}; the owner must exist. */
 int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret);
-/* quota_sandboxes < 0: the appliance's own. */
-int store_owner_new(struct store *s, const char *by, const char *name, int quota_sandboxes,
+/* What an owner may have and how long its history is kept; < 0: as for everybody. */
+struct owner_quota {
+	int sandboxes, history_days, history_mb;
+};
+int store_owner_new(struct store *s, const char *by, const char *name, const struct owner_quota *quota,
 		    char ret_id[STORE_ID_MAX], struct fault *f);
-/* {id, name, created_at, quota?: {sandboxes}, first: true for the one made by store_first_owner()} */
+/* Takes the place of the quota it had. 404 for an unknown owner. */
+int store_owner_change(struct store *s, const char *by, const char *id, const struct owner_quota *quota,
+		       struct fault *f);
+/* {id, name, created_at, quota?: {sandboxes?, history_days?, history_mb?}, first: true for the one made by store_first_owner()} */
 int store_owner_get(struct store *s, const char *id, json_t **ret);
 int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t **ret);
 /* Sandboxes the owner may have; fallback where its row names no number. */
 int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret);
+/* Days and MiB that its history is kept; the fallbacks where its row names none. */
+int store_owner_history(struct store *s, const char *id, unsigned *days, unsigned *mb);
 /* Sandboxes of the owner that have not ended and are not paused: what the quota counts. */
 unsigned store_running_count(struct store *s, const char *owner_id);
 

@@ -365,7 +365,7 @@ static void test_owners(void)
 	bool admin;
 
 	setup_begin(&u);
-	CHECK_INT(store_owner_new(u.store, u.owner, "two", 3, owner, &f), 0);
+	CHECK_INT(store_owner_new(u.store, u.owner, "two", &(struct owner_quota){ 3, -1, -1 }, owner, &f), 0);
 	CHECK_INT(store_owner_quota(u.store, owner, 20, &quota), 0);
 	CHECK_INT(quota, 3);
 	CHECK_INT(store_owner_quota(u.store, u.owner, 20, &quota), 0);
