@@ -46,12 +46,13 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 	json_decref(row.limits);
 }
 
-void sandbox_end_add(const struct sandbox *sb, struct store_txn *t)
+void sandbox_end_add(struct sandbox *sb, struct store_txn *t)
 {
 	json_t *detail = json_pack("{s:s}", "reason", sb->reason);
 
 	sandbox_row_add(sb, t);
 	store_txn_kernels_gone(t, sb->id);
+	usage_end(sb, t);
 	store_txn_audit_by(t, NULL, sb->owner, sb->id, "sandbox_end", "ok", detail);
 	json_decref(detail);
 }
@@ -127,6 +128,7 @@ void sandbox_commit(struct sandbox *sb, const char *action,
 	struct store_txn *t = store_txn_new(sb->core->store);
 
 	sandbox_row_add(sb, t);
+	usage_account(sb, t);
 	store_txn_audit_by(t, life_asker(sb), sb->owner, sb->id, action, "ok", NULL);
 	sandbox_submit(sb, t, done);
 }

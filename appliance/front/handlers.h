@@ -49,6 +49,7 @@ int files_list(struct request *r, struct fault *f);
 
 int processes_run(struct request *r, struct fault *f);
 
+int usage_get(struct request *r, struct fault *f);
 int audit_lines(struct request *r, struct fault *f);
 
 int owners_create(struct request *r, struct fault *f);

@@ -132,7 +132,17 @@ static const char version_9[] =
 	"CREATE TABLE history (owner_id TEXT PRIMARY KEY NOT NULL, bytes INTEGER NOT NULL) STRICT;"
 	"CREATE TABLE erasing (execution_id TEXT PRIMARY KEY NOT NULL) STRICT;";
 
+/* What sandboxes cost, by the hour, and how far each was accounted for (usage.h). */
+static const char version_10[] =
+	"CREATE TABLE usage_of ("
+	"  sandbox_id TEXT PRIMARY KEY NOT NULL, owner_id TEXT NOT NULL, tags TEXT NOT NULL,"
+	"  at_ms INTEGER NOT NULL, counter_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE usage ("
+	"  hour_ms INTEGER NOT NULL, sandbox_id TEXT NOT NULL, cpu_us INTEGER NOT NULL, mib_ms INTEGER NOT NULL,"
+	"  ended TEXT, PRIMARY KEY (hour_ms, sandbox_id)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX usage_sandbox ON usage(sandbox_id);";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
 const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7,
-					     version_8, version_9 };
+					     version_8, version_9, version_10 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "sweep_inner.h"
+#include "usage.h"
 
 struct sweep {
 	struct store *store;
@@ -307,6 +308,8 @@ int sweep_once(struct store *s, const struct sweep_settings *settings)
 		err = sweep_count(s);
 	if (!err)
 		err = old_erase(s, settings);
+	if (!err)
+		err = store_usage_sweep(s);
 	return err ? err : over_erase(s, settings);
 }
 
