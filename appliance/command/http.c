@@ -139,6 +139,8 @@ static int set_up(struct http *h, struct transfer *t)
 	add_header(t, key);
 	curl_easy_setopt(t->curl, CURLOPT_URL, url);
 	curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	if (h->where.cacert[0])
+		curl_easy_setopt(t->curl, CURLOPT_CAINFO, h->where.cacert);
 	if (is_loopback(url))
 		curl_easy_setopt(t->curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(t->curl, CURLOPT_NOSIGNAL, 1L);

@@ -9,7 +9,7 @@
 
 #include "handlers.h"
 #include "respond.h"
-#include "../core/times.h"
+#include "rfc3339.h"
 
 enum { DEFAULT_DAYS = 30 };
 
@@ -102,11 +102,11 @@ static int respond_csv(struct request *r, json_t *rows, const char *tag, struct 
 
 static int respond_usage(struct request *r, const struct usage_query *q, json_t *rows, struct fault *f)
 {
-	char since[TIME_SIZE], until[TIME_SIZE];
+	char since[RFC3339_SIZE], until[RFC3339_SIZE];
 	json_t *body;
 
-	time_format(q->since_ms - q->since_ms % (3600 * 1000), since);
-	time_format(q->until_ms, until);
+	rfc3339_format(q->since_ms - q->since_ms % (3600 * 1000), since);
+	rfc3339_format(q->until_ms, until);
 	body = json_pack("{s:s, s:s, s:s?, s:O}", "since", since, "until", until, "tag", q->tag, "usage", rows);
 	return body ? respond_json(r, 200, body, f) : fault_no_memory(f);
 }
