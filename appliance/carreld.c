@@ -20,7 +20,9 @@
 #include "front/route.h"
 #include "hatch/hatch.h"
 #include "settings.h"
+#include "store/audit_syslog.h"
 #include "store/store.h"
+#include "store/sweep.h"
 
 /* It cannot start with what it was told: to be started again is of no use. conf/run knows it. */
 enum { EXIT_SETTINGS = 2 };
@@ -32,7 +34,33 @@ struct carreld {
 	struct front *front;
 	struct door *door;
 	struct hatches *hatches;
+	struct audit_syslog *audit_syslog;
+	struct sweep *sweep;
 };
+
+static int history_start(struct carreld *c, struct fault *f)
+{
+	struct sweep_settings keep = { .days = c->settings.history_days,
+				       .mb = c->settings.history_mb,
+				       .every_s = c->settings.history_sweep_s };
+	int err = sweep_start(c->store, &keep, &c->sweep);
+
+	return err ? fault_set(f, -err, 500, "no_thread", "The thread that bounds history cannot be started: %s.",
+			       strerror(-err))
+		   : 0;
+}
+
+static int syslog_start(struct carreld *c, struct fault *f)
+{
+	const char *to = c->settings.audit_syslog;
+	int err = strcmp(to, "no") == 0 ? 0
+					: audit_syslog_start(c->store, strcmp(to, "yes") == 0 ? "/dev/log" : to,
+							     &c->audit_syslog);
+
+	return err ? fault_set(f, -err, 500, "no_thread", "The audit's thread cannot be started: %s.",
+			       strerror(-err))
+		   : 0;
+}
 
 static int carreld_start(struct carreld *c, struct fault *f)
 {
@@ -41,7 +69,11 @@ static int carreld_start(struct carreld *c, struct fault *f)
 	if (!err)
 		err = store_first_owner(c->store, c->settings.state, f);
 	if (!err)
+		err = syslog_start(c, f);
+	if (!err)
 		err = core_start(&c->settings, c->store, &c->core, f);
+	if (!err)
+		err = history_start(c, f);
 	if (!err)
 		err = door_start(&c->settings, c->store, c->core, &c->door, f);
 	if (!err)
@@ -65,6 +97,8 @@ static void carreld_stop(struct carreld *c, bool end_sandboxes)
 	door_stop(c->door);
 	if (c->core)
 		core_stop(c->core, end_sandboxes);
+	sweep_stop(c->sweep);
+	audit_syslog_stop(c->audit_syslog);
 	store_close(c->store);
 }
 

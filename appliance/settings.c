@@ -43,6 +43,7 @@ static const struct option options[] = {
 	TEXT("engine", engine),
 	TEXT("monitor", monitor),
 	TEXT("template", template_name),
+	TEXT("audit-syslog", audit_syslog),
 	NUMBER("short-threads", short_threads, 1, SHORT_THREADS_MAX),
 	NUMBER("stream-threads", stream_threads, 1, STREAM_THREADS_MAX),
 	NUMBER("memory-mb", memory_mb, 0, MEMORY_MB_MAX),
@@ -50,6 +51,9 @@ static const struct option options[] = {
 	NUMBER("cpu-share", cpu_share, 1, CPU_SHARE_MAX),
 	NUMBER("pool", pool, 0, POOL_MAX),
 	NUMBER("pool-max", pool_max, 0, POOL_MAX),
+	NUMBER("history-days", history_days, 1, HISTORY_DAYS_MAX),
+	NUMBER("history-mb", history_mb, 1, HISTORY_MB_MAX),
+	NUMBER("history-sweep-s", history_sweep_s, 1, 24 * 3600),
 	NUMBER("paused-keep-s", paused_keep_s, 1, PAUSED_KEEP_S_MAX),
 };
 
@@ -159,11 +163,15 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		.engine = "auto",
 		.monitor = "auto",
 		.template_name = "python",
+		.audit_syslog = "no",
 		.short_threads = 8,
 		.stream_threads = 64,
 		.sandboxes_per_owner = 20,
 		.cpu_share = 16,
 		.pool = SETTINGS_BY_HOST,
+		.history_days = 30,
+		.history_mb = 10 * 1024,
+		.history_sweep_s = 60,
 		.paused_keep_s = 30 * 24 * 3600,
 	};
 	/* The command line wins over the file, wherever --config stands. */
@@ -173,6 +181,10 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		err = arguments_read(&s, argc, argv, false, f);
 	if (err)
 		return err;
+	if (s.audit_syslog[0] != '/' && strcmp(s.audit_syslog, "no") != 0 && strcmp(s.audit_syslog, "yes") != 0)
+		return fault_field(f, "bad_setting", "audit-syslog",
+				   "audit-syslog is yes, no, or the path of a syslog socket, not \"%s\".",
+				   s.audit_syslog);
 	if (!*s.run && snprintf(s.run, sizeof(s.run), "%s/run", s.state) >= (int)sizeof(s.run))
 		return fault_field(f, "bad_setting", "state", "state is too long.");
 	if (!*s.connections && snprintf(s.connections, sizeof(s.connections), "%s/connections", s.state) >=

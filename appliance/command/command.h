@@ -39,7 +39,7 @@ struct verb {
 
 extern const struct verb verb_run, verb_ls, verb_exec, verb_shell, verb_cp, verb_logs, verb_kill, verb_pause,
 	verb_resume, verb_fork, verb_snapshot, verb_kernel, verb_connection, verb_kernelspec, verb_template, verb_owner, verb_key,
-	verb_doctor, verb_help;
+	verb_audit, verb_usage, verb_doctor, verb_help;
 /* All of them, in the order of the help; ends with NULL. */
 extern const struct verb *const verbs[];
 /* NULL: there is none of that name. */
@@ -69,6 +69,8 @@ char **words_only(struct command *c, int argc, char **argv);
 const char *time_text(const char *time, char ret[20]);
 /* Prints as one line on stdout. */
 void print_json(json_t *json);
+/* "30d" and the like from now on (sign 1) or back (-1) as a time; what is no such span goes as it is. */
+int moment_text(struct command *c, const char *option, const char *text, int sign, char *ret, size_t size);
 /* Adds K=V to an object. */
 int env_option(const struct command *c, const char *text, json_t *env);
 /* Number of "SIGSEGV" or "SEGV"; 0: unknown. */

@@ -1,6 +1,7 @@
 /* carrel doctor: what of this host an appliance needs is there, and what follows. */
 #include "doctor.h"
 
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,16 +97,37 @@ static json_t *to_json(const struct finding *findings, bool ok)
 	return json_pack("{s:b, s:o}", "ok", ok, "checks", rows);
 }
 
+static int take_options(struct command *c, int argc, char **argv, bool *ret_config)
+{
+	static const struct option options[] = { { "config", no_argument, NULL, 'c' },
+						 { "json", no_argument, NULL, 'j' },
+						 { 0 } };
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == 'c')
+			*ret_config = true;
+		else if (opt == 'j')
+			c->json = true;
+		else
+			return wrong_option(c, argv);
+	}
+	return EXIT_OK;
+}
+
 static int run(struct command *c, int argc, char **argv)
 {
 	static struct finding findings[CHECKS];
 	unsigned count[3] = { 0 };
-	char **words = words_only(c, argc, argv);
+	bool config = false;
+	int code = take_options(c, argc, argv, &config);
 
-	if (!words)
-		return EXIT_USAGE;
-	if (*words)
-		return misused(c, "\"%s\" is one word too many", *words);
+	if (code != EXIT_OK)
+		return code;
+	if (argc - optind > (config ? 1 : 0))
+		return misused(c, "\"%s\" is one word too many", argv[argc - 1]);
+	if (config)
+		return config_check(c, argv[optind]);
 	for (int i = 0; i < CHECKS; i++) {
 		checks[i].look(c, &findings[i]);
 		count[findings[i].level]++;
@@ -123,11 +145,13 @@ static int run(struct command *c, int argc, char **argv)
 
 const struct verb verb_doctor = {
 	.name = "doctor",
-	.usage = "[--json]",
+	.usage = "[--json] | --config [FILE] [--json]",
 	.help = "say what this host has and lacks for an appliance\n\n"
 		"Processor, /dev/kvm, kernel, control groups, namespaces, io_uring, root, memory, QEMU,\n"
 		"nginx, room for STATE and CARREL_CACHE, the image's age, and the appliance if one runs;\n"
 		"for each, what follows from it. Run it where the appliance runs, with the same settings.\n"
+		"  --config   say what is wrong in the configuration file instead, a sentence each: FILE, or\n"
+		"             CARREL_CONF, or /etc/carrel/carrel.conf; conf/carrel.conf shows every setting\n"
 		"The exit code is 0 when everything needed is there, 1 when not; warnings do not count.",
 	.local = true,
 	.run = run,

@@ -25,6 +25,8 @@ struct check {
 void finding_set(struct finding *f, enum level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void finding_follows(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* carrel doctor --config: says what is wrong in the file (NULL: the usual one). An exit code. */
+int config_check(struct command *c, const char *path);
 /* A setting of `make run`: the environment's, else the given one. */
 const char *setting(const char *name, const char *otherwise);
 /* A whole small file as text, allocated; NULL: it cannot be read. */

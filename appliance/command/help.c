@@ -11,11 +11,12 @@ const struct verb *const verbs[] = { &verb_run,    &verb_ls,     &verb_exec,    
 				     &verb_cp,     &verb_logs,   &verb_kill,     &verb_pause,
 				     &verb_resume, &verb_fork,   &verb_snapshot, &verb_kernel,
 				     &verb_connection, &verb_kernelspec, &verb_template, &verb_owner,
-				     &verb_key,    &verb_doctor, &verb_help,   NULL };
+				     &verb_key,    &verb_audit,  &verb_usage,  &verb_doctor, &verb_help,   NULL };
 
 const char help_where[] =
 	"The appliance is found by CARREL_URL and CARREL_TOKEN, else by /etc/carrel/carrel.conf\n"
-	"(lines URL=… and TOKEN=…; CARREL_CONF names another file), else by the directory STATE\n"
+	"(lines URL=…, TOKEN=… and, for a certificate of one's own, CACERT=…; CARREL_CONF names\n"
+	"another file, CARREL_CACERT such a certificate), else by the directory STATE\n"
 	"(./state) of a local `make run`.\n";
 
 const char help_codes[] = "  0        done\n"

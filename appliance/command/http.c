@@ -139,6 +139,8 @@ static int set_up(struct http *h, struct transfer *t)
 	add_header(t, key);
 	curl_easy_setopt(t->curl, CURLOPT_URL, url);
 	curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	if (h->where.cacert[0])
+		curl_easy_setopt(t->curl, CURLOPT_CAINFO, h->where.cacert);
 	if (is_loopback(url))
 		curl_easy_setopt(t->curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(t->curl, CURLOPT_NOSIGNAL, 1L);
@@ -375,4 +377,17 @@ char *http_path(const char *before, const char *text)
 		path = NULL;
 	curl_free(escaped);
 	return path;
+}
+
+void http_query(char **path, const char *name, const char *value)
+{
+	char *before = NULL, *after;
+
+	if (!*path || !value)
+		return;
+	after = asprintf(&before, "%s&%s=", *path, name) < 0 ? NULL : http_path(before, value);
+	if (after)
+		free(before);
+	free(*path);
+	*path = after;
 }

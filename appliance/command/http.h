@@ -67,5 +67,8 @@ int http_json(struct http *h, const char *method, const char *path, json_t *body
 	      struct reply *reply);
 /* A path with one escaped parameter: "/v1/…?path=" and text. Allocated; NULL: out of memory. */
 char *http_path(const char *before, const char *text);
+/* Adds "&name=value", escaped, to an allocated path with a query; value NULL adds nothing. *path is NULL once there
+ * was no memory. */
+void http_query(char **path, const char *name, const char *value);
 
 #endif

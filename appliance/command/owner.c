@@ -4,21 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "command.h"
 #include "table.h"
 
 enum {
 	QUOTA_MAX = 1000000,
-	/* A key's longest life in any unit: a typing error of more digits is one. */
-	EXPIRES_DAYS_MAX = 36500,
+	HISTORY_DAYS_MAX = 36500, /* as the appliance's */
+	HISTORY_MB_MAX = 1024 * 1024 * 1024,
 };
 
 struct access {
 	struct command *command;
 	const char *name, *expires;
-	long quota;
+	long quota, days, mb; /* -1: not given */
 	json_t *admin; /* NULL: as the appliance does by itself */
 };
 
@@ -26,6 +25,8 @@ struct access {
 static int take_options(struct access *a, int argc, char **argv, const char *allowed)
 {
 	static const struct option options[] = { { "quota", required_argument, NULL, 'q' },
+						 { "history-days", required_argument, NULL, 'd' },
+						 { "history-mb", required_argument, NULL, 'm' },
 						 { "name", required_argument, NULL, 'n' },
 						 { "expires", required_argument, NULL, 'e' },
 						 { "admin", no_argument, NULL, 'a' },
@@ -45,58 +46,56 @@ static int take_options(struct access *a, int argc, char **argv, const char *all
 			a->expires = optarg;
 		else if (opt == 'a' || opt == 'A')
 			a->admin = json_boolean(opt == 'a');
+		else if (opt == 'd')
+			code = number_option(a->command, "--history-days", optarg, 1, HISTORY_DAYS_MAX, &a->days);
+		else if (opt == 'm')
+			code = number_option(a->command, "--history-mb", optarg, 1, HISTORY_MB_MAX, &a->mb);
 		else
 			code = number_option(a->command, "--quota", optarg, 0, QUOTA_MAX, &a->quota);
 	}
 	return code;
 }
 
-/* "30d" and the like as a time from now on; what is no such span goes as it is. */
-static int expires_text(struct command *c, const char *text, char *ret, size_t size)
-{
-	static const struct {
-		char unit;
-		long s;
-	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
-	size_t digits = strspn(text, "0123456789");
-	long long number;
-	time_t at;
-	struct tm tm;
-
-	if (digits == 0 || digits > 10 || text[digits] == '\0' || text[digits + 1] != '\0') {
-		if (!strchr(text, 'T'))
-			return misused(c,
-				       "--expires takes a span like 12h or 30d, or a time like "
-				       "2030-01-31T12:00:00Z, not \"%s\"",
-				       text);
-		snprintf(ret, size, "%s", text);
-		return EXIT_OK;
-	}
-	number = strtoll(text, NULL, 10);
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (units[i].unit != text[digits])
-			continue;
-		if (number > (long long)EXPIRES_DAYS_MAX * 86400 / units[i].s)
-			return misused(c, "--expires takes at most %d days", EXPIRES_DAYS_MAX);
-		at = time(NULL) + number * units[i].s;
-		gmtime_r(&at, &tm);
-		strftime(ret, size, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
-		return EXIT_OK;
-	}
-	return misused(c, "--expires counts in s, m, h or d, not in %c", text[digits]);
-}
-
-static int post(struct command *c, const char *path, json_t *body, json_t **ret)
+static int ask(struct command *c, const char *method, const char *path, json_t *body, json_t **ret)
 {
 	struct reply reply;
 
-	if (http_json(&c->http, "POST", path, body, ret, &reply) < 0)
+	if (http_json(&c->http, method, path, body, ret, &reply) < 0)
 		return complain_reply(c, EXIT_FAILED, &reply);
 	if (text_of(*ret, "id"))
 		return EXIT_OK;
 	json_decref(*ret);
 	*ret = NULL;
 	return complain(EXIT_FAILED, "The appliance's answer names nothing that was made.");
+}
+
+/* What was asked for; an empty object gives back what is everybody's. */
+static json_t *quota_of(const struct access *a)
+{
+	json_t *quota = json_object();
+
+	if (a->quota >= 0)
+		json_object_set_new(quota, "sandboxes", json_integer(a->quota));
+	if (a->days >= 0)
+		json_object_set_new(quota, "history_days", json_integer(a->days));
+	if (a->mb >= 0)
+		json_object_set_new(quota, "history_mb", json_integer(a->mb));
+	return quota;
+}
+
+static int owner_set(struct access *a, const char *id)
+{
+	struct command *c = a->command;
+	char *path = http_path("/v1/owners/", id);
+	json_t *body = json_pack("{s:o}", "quota", quota_of(a)), *owner = NULL;
+	int code = path && body ? ask(c, "PATCH", path, body, &owner) : complain(EXIT_FAILED, "Out of memory.");
+
+	if (code == EXIT_OK && c->json)
+		print_json(owner);
+	free(path);
+	json_decref(body);
+	json_decref(owner);
+	return code;
 }
 
 static int owner_create(struct access *a, const char *name)
@@ -107,9 +106,9 @@ static int owner_create(struct access *a, const char *name)
 
 	if (!body)
 		return misused(c, "the name is not UTF-8");
-	if (a->quota >= 0)
-		json_object_set_new(body, "quota", json_integer(a->quota));
-	code = post(c, "/v1/owners", body, &owner);
+	if (a->quota >= 0 || a->days >= 0 || a->mb >= 0)
+		json_object_set_new(body, "quota", quota_of(a));
+	code = ask(c, "POST", "/v1/owners", body, &owner);
 	if (code == EXIT_OK && c->json)
 		print_json(owner);
 	else if (code == EXIT_OK)
@@ -134,7 +133,7 @@ static int key_create(struct access *a, const char *owner)
 	struct command *c = a->command;
 	json_t *body = json_object(), *key = NULL;
 	char expires[64], *before = http_path("/v1/owners/", owner), *path = NULL;
-	int code = a->expires ? expires_text(c, a->expires, expires, sizeof(expires)) : EXIT_OK;
+	int code = a->expires ? moment_text(c, "--expires", a->expires, 1, expires, sizeof(expires)) : EXIT_OK;
 
 	if (code == EXIT_OK && a->name && json_object_set_new(body, "name", json_string(a->name)) < 0)
 		code = misused(c, "the name is not UTF-8");
@@ -145,7 +144,7 @@ static int key_create(struct access *a, const char *owner)
 	if (code == EXIT_OK && (!before || asprintf(&path, "%s/keys", before) < 0))
 		code = complain(EXIT_FAILED, "Out of memory.");
 	if (code == EXIT_OK)
-		code = post(c, path, body, &key);
+		code = ask(c, "POST", path, body, &key);
 	if (code == EXIT_OK && c->json)
 		print_json(key);
 	else if (code == EXIT_OK)
@@ -261,17 +260,22 @@ static int keys_of(struct command *c, const char *owner)
 
 static int run_owner(struct command *c, int argc, char **argv)
 {
-	struct access a = { .command = c, .quota = -1 };
-	bool create = argc > 1 && strcmp(argv[1], "create") == 0;
+	struct access a = { .command = c, .quota = -1, .days = -1, .mb = -1 };
+	const char *noun = argc > 1 ? argv[1] : "";
+	bool create = strcmp(noun, "create") == 0, set = strcmp(noun, "set") == 0;
 	int code;
 
-	if (!create && (argc < 2 || strcmp(argv[1], "ls") != 0))
-		return misused(c, "what? create or ls");
-	code = take_options(&a, argc - 1, argv + 1, create ? "q" : "");
+	if (!create && !set && strcmp(noun, "ls") != 0)
+		return misused(c, "what? create, set or ls");
+	code = take_options(&a, argc - 1, argv + 1, create || set ? "qdm" : "");
 	if (code != EXIT_OK)
 		return code;
-	if (argc - 1 - optind != (create ? 1 : 0))
-		return misused(c, create ? "what is the owner's name?" : "ls takes no names");
+	if (argc - 1 - optind != (create || set ? 1 : 0))
+		return misused(c, create ? "what is the owner's name?"
+				  : set  ? "which owner? its ID, as carrel owner ls shows it"
+					 : "ls takes no names");
+	if (set)
+		return owner_set(&a, argv[1 + optind]);
 	return create ? owner_create(&a, argv[1 + optind])
 		      : list(c, "/v1/owners?limit=1000", "owners", show_owners);
 }
@@ -279,7 +283,7 @@ static int run_owner(struct command *c, int argc, char **argv)
 static int run_key(struct command *c, int argc, char **argv)
 {
 	const char *noun = argc > 1 ? argv[1] : "";
-	struct access a = { .command = c, .quota = -1 };
+	struct access a = { .command = c, .quota = -1, .days = -1, .mb = -1 };
 	bool create = strcmp(noun, "create") == 0, rm = strcmp(noun, "rm") == 0;
 	int code;
 
@@ -299,12 +303,15 @@ static int run_key(struct command *c, int argc, char **argv)
 
 const struct verb verb_owner = {
 	.name = "owner",
-	.usage = "create NAME [--quota N] [--json] | ls [--json]",
+	.usage = "create NAME [OPTIONS] [--json] | set ID [OPTIONS] [--json] | ls [--json]",
 	.help = "admit another owner, who sees only sandboxes of its own, or list all\n\n"
 		"create prints the owner's id, for carrel key create. It needs an admin's key, as the first\n"
 		"owner's ($STATE/token) is.\n"
-		"  --quota N   how many sandboxes may run at once",
-	.nouns = "create ls",
+		"set gives an owner these bounds in place of those it had; what is not given is as for everybody.\n"
+		"  --quota N          how many sandboxes may run at once\n"
+		"  --history-days N   how long its executions, outputs and audit are kept\n"
+		"  --history-mb N     how much of them in all; the oldest go first",
+	.nouns = "create set ls",
 	.run = run_owner,
 };
 

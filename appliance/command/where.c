@@ -7,8 +7,6 @@
 
 #include "command.h"
 
-#define CONF_FILE "/etc/carrel/carrel.conf"
-
 static void take_line(char *line, const char *name, char *ret, size_t size)
 {
 	size_t len = strlen(name);
@@ -35,6 +33,7 @@ static void from_conf(struct where *w)
 	while (fgets(line, sizeof(line), file)) {
 		take_line(line, "URL", w->url, sizeof(w->url));
 		take_line(line, "TOKEN", w->token, sizeof(w->token));
+		take_line(line, "CACERT", w->cacert, sizeof(w->cacert));
 	}
 	fclose(file);
 }
@@ -78,10 +77,12 @@ static int from_state(struct where *w, bool want_token, char *ret_why, size_t si
 /* What the environment leaves open. The key of one appliance is never sent to another. */
 static int from_files(struct where *w, char *ret_why, size_t size)
 {
-	struct where file = { "", "" };
+	struct where file = { "", "", "" };
 	int code = EXIT_OK;
 
 	from_conf(&file);
+	if (!w->cacert[0])
+		snprintf(w->cacert, sizeof(w->cacert), "%s", file.cacert);
 	if (!file.url[0])
 		code = from_state(&file, !w->token[0], ret_why, size);
 	if (!w->url[0])
@@ -93,12 +94,13 @@ static int from_files(struct where *w, char *ret_why, size_t size)
 
 int where_find(struct where *ret, char *ret_why, size_t size)
 {
-	const char *url = getenv("CARREL_URL"), *token = getenv("CARREL_TOKEN");
-	struct where w = { "", "" };
+	const char *url = getenv("CARREL_URL"), *token = getenv("CARREL_TOKEN"), *cacert = getenv("CARREL_CACERT");
+	struct where w = { "", "", "" };
 	int code = EXIT_OK;
 
 	snprintf(w.url, sizeof(w.url), "%s", url ? url : "");
 	snprintf(w.token, sizeof(w.token), "%s", token ? token : "");
+	snprintf(w.cacert, sizeof(w.cacert), "%s", cacert ? cacert : "");
 	if (!w.url[0] || !w.token[0])
 		code = from_files(&w, ret_why, size);
 	if (code)

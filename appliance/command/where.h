@@ -4,9 +4,13 @@
 
 #include <stddef.h>
 
+/* The configuration file, where CARREL_CONF names no other. */
+#define CONF_FILE "/etc/carrel/carrel.conf"
+
 struct where {
 	char url[512]; /* without a slash at its end */
 	char token[256];
+	char cacert[512]; /* file of certificates to trust in place of the system's, or "" */
 };
 
 /* CARREL_URL and CARREL_TOKEN, else the configuration file, else a local run's

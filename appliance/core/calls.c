@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/audit.h"
 #include "../store/ids.h"
 #include "execution.h"
 #include "kernel.h"
@@ -218,15 +219,22 @@ int core_execution_interrupt(struct core *c, const char *owner, const char *id, 
 
 /* --- files --- */
 
-static void file_audit(struct core *c, const char *owner, const char *sandbox_id, const char *action,
-		       const char *path)
+/* Committed before the client hears of it, where a crash of carreld leaves it: a transfer does not wait for the
+ * disk. bytes < 0: none are told of. A full disk does not keep files inside: what was moved is only logged then. */
+static void file_audit(struct core *c, const struct file_move *m, const char *action, const char *result,
+		       int64_t bytes)
 {
 	struct store_txn *t = store_txn_new(c->store);
-	json_t *detail = json_pack("{s:s}", "path", path);
+	json_t *detail = json_pack("{s:s}", "path", m->path);
+	struct fault f;
 
-	store_txn_audit(t, owner, sandbox_id, action, detail);
-	store_txn_submit(t, NULL, NULL);
+	if (bytes >= 0)
+		json_object_set_new(detail, "bytes", json_integer(bytes));
+	store_txn_soft(t);
+	store_txn_audit_by(t, audit_asker(), m->owner, m->sandbox_id, action, result, detail);
 	json_decref(detail);
+	if (store_txn_wait(t, &f) < 0)
+		core_log("audit: %s of %s in %s is not in it: %s", action, m->path, m->sandbox_id, f.message);
 }
 
 static void put_run(struct hub_call *call)
@@ -246,6 +254,7 @@ int core_file_put_begin(struct core *c, const char *owner, const char *sandbox_i
 	if (!put)
 		return fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	put->core = c;
+	put->move = (struct file_move){ .owner = owner, .sandbox_id = sandbox_id, .path = path };
 	do
 		err = hub_call(c->hub, &w.call, put_run);
 	while (err < 0 && core_settle(c, owner, sandbox_id, NULL, true, &w.call.fault));
@@ -254,7 +263,6 @@ int core_file_put_begin(struct core *c, const char *owner, const char *sandbox_i
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
 	}
-	file_audit(c, owner, sandbox_id, "file_put", path);
 	*ret = put;
 	*ret_in = w.pipe;
 	return 0;
@@ -264,6 +272,8 @@ int core_file_put_finish(struct file_put *h, json_t **ret, bool *ret_created, st
 {
 	int err = hub_call(h->core->hub, &h->call, transfer_put_finish);
 
+	file_audit(h->core, &h->move, "file_put", err < 0 ? h->call.fault.code : "ok",
+		   err < 0 ? -1 : json_integer_value(json_object_get(h->reply, "size")));
 	if (err < 0) {
 		*f = h->call.fault;
 		json_decref(h->reply);
@@ -293,7 +303,7 @@ int core_file_get(struct core *c, const char *owner, const char *sandbox_id, con
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
 	}
-	file_audit(c, owner, sandbox_id, "file_get", path);
+	file_audit(c, &(struct file_move){ owner, sandbox_id, path }, "file_get", "ok", w.size);
 	*out = w.pipe;
 	*ret_size = w.size;
 	return 0;
@@ -319,7 +329,7 @@ int core_file_delete(struct core *c, const char *owner, const char *sandbox_id, 
 		*f = w.call.fault;
 		return refine_missing(c, owner, sandbox_id, err, f);
 	}
-	file_audit(c, owner, sandbox_id, "file_delete", path);
+	file_audit(c, &(struct file_move){ owner, sandbox_id, path }, "file_delete", "ok", -1);
 	return 0;
 }
 

@@ -187,6 +187,7 @@ int client_join(struct kernel *k, const struct client_hello *hello, const struct
 	if (!c)
 		return -ENOMEM;
 	c->resumes = hello->resumes;
+	snprintf(c->key_id, sizeof(c->key_id), "%s", hello->key_id ? hello->key_id : "");
 	c->out_of_grace = false;
 	hub_timer_stop(c->timer);
 	c->ops = ops;

@@ -70,6 +70,7 @@ struct client_ops {
 
 struct client_hello {
 	const char *session;
+	const char *key_id; /* of the key it came with; NULL: none, a connection file is its right */
 	bool resumes;      /* it acknowledges, and says what it has */
 	uint64_t received; /* highest number it has */
 };

@@ -48,6 +48,7 @@ struct client {
 	struct client *next;
 	struct kernel *kernel; /* NULL: forgotten, freed once no job is under way */
 	char session[CLIENT_SESSION_MAX];
+	char key_id[STORE_ID_MAX]; /* or "" */
 	const struct client_ops *ops; /* NULL: no connection */
 	void *arg;
 	bool resumes;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/audit.h"
 #include "../store/ids.h"
 #include "client_inner.h"
 
@@ -253,7 +254,9 @@ static void execute_submit(struct client *c, struct client_job *job, struct clie
 					  .log = job->log,
 					  .done = execute_stored };
 	job->log = NULL;
+	audit_asker_set(c->key_id);
 	execution_submit(&x->w);
+	audit_asker_set(NULL);
 }
 
 /* It was here already when a cell before it failed. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../store/audit.h"
 #include "../store/ids.h"
 #include "instant.h"
 #include "life.h"
@@ -82,7 +83,7 @@ static void snapshot_commit(struct sandbox *sb)
 	memcpy(row.owner_id, sb->owner, sizeof(row.owner_id));
 	memcpy(row.sandbox_id, sb->id, sizeof(row.sandbox_id));
 	store_txn_snapshot(t, &row);
-	store_txn_audit(t, sb->owner, sb->id, "snapshot_create", detail);
+	store_txn_audit_by(t, life_asker(sb), sb->owner, sb->id, "snapshot_create", "ok", detail);
 	json_decref(detail);
 	time_format(row.created_ms, created_at);
 	l->op->result = json_pack("{s:s,s:s*,s:s,s:s,s:s,s:s,s:o,s:I,s:s}", "id", row.id, "name", row.name,

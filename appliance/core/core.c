@@ -16,6 +16,7 @@
 #include "sandbox.h"
 #include "template.h"
 #include "unstored.h"
+#include "usage.h"
 
 /* A snapshot's class for requests that ask for nothing: what the template's recipe says. */
 static void default_class(const struct image *image, struct vm_class *ret)
@@ -95,6 +96,7 @@ static int core_open(struct core *c, struct fault *f)
 
 static void core_free(struct core *c)
 {
+	usage_free(c->usage);
 	pool_free(c->pool);
 	unstored_free(c->unstored);
 	template_set_free(c->templates);
@@ -118,6 +120,8 @@ int core_start(const struct settings *s, struct store *store, struct core **ret,
 	c->memory_mb = s->memory_mb ? s->memory_mb : admission_host_memory_mb();
 	snprintf(c->run_dir, sizeof(c->run_dir), "%s/run", s->state);
 	err = core_open(c, f);
+	if (!err && usage_new(c, &c->usage) < 0)
+		err = fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 	if (!err && unstored_new(c, &c->unstored) < 0)
 		err = fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 	if (!err)

@@ -114,7 +114,8 @@ int core_jupyter_kernel_delete(struct core *c, const char *owner, const char *id
 /* Files. Paths as the client sent them (decoded, without NUL).
  * put: begin opens the transfer; the worker then writes the body into *ret_in
  * and ends it with bytepipe_worker_close(); finish blocks for the answer and
- * frees the handle (also after a failure of the body). */
+ * frees the handle (also after a failure of the body); until then the texts
+ * given to begin() must live. */
 struct file_put;
 int core_file_put_begin(struct core *c, const char *owner, const char *sandbox_id, const char *path,
 			struct file_put **ret, struct bytepipe **ret_in, struct fault *f);

@@ -15,6 +15,7 @@ struct template;
 struct template_set;
 struct pool;
 struct unstored;
+struct usage;
 struct orphan;
 
 struct core {
@@ -27,6 +28,7 @@ struct core {
 	struct template *default_template;
 	struct pool *pool;
 	struct unstored *unstored;
+	struct usage *usage;
 	struct orphan *orphans; /* machines without a row, being stopped */
 	char *spawn_path;
 	char run_dir[300];         /* runtime directories of machines: $STATE/run */

@@ -117,6 +117,7 @@ static struct copies *copies_new(struct sandbox *sb)
 							       .spec = &all->spec,
 							       .quota = op->quota,
 							       .done = on_copy };
+		memcpy(all->each[i].waiter.call.by, op->call.by, sizeof(op->call.by));
 	}
 	return all;
 }

@@ -1,7 +1,10 @@
 #include "hub.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "../store/audit.h"
 
 struct hub_queue {
 	struct hub_item *head, **tail;
@@ -241,7 +244,9 @@ static void hub_call_start(void *arg)
 {
 	struct hub_call *call = arg;
 
+	audit_asker_set(call->by);
 	call->run(call);
+	audit_asker_set(NULL);
 }
 
 int hub_call(struct hub *h, struct hub_call *call, void (*run)(struct hub_call *call))
@@ -251,6 +256,7 @@ int hub_call(struct hub *h, struct hub_call *call, void (*run)(struct hub_call *
 	call->item = (struct hub_item){ 0 };
 	call->run = run;
 	call->err = 0;
+	snprintf(call->by, sizeof(call->by), "%s", audit_asker());
 	err = uv_sem_init(&call->done, 0);
 	if (err < 0)
 		return fault_set(&call->fault, -err, 500, "internal", "A semaphore could not be made.");

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "../fault.h"
+#include "../store/store.h"
 
 struct hub;
 
@@ -45,6 +46,7 @@ void hub_turn_cancel(struct hub *h, struct hub_item *item);
 struct hub_call {
 	struct hub_item item;
 	void (*run)(struct hub_call *call); /* on the hub; ends now or later by hub_call_end() */
+	char by[STORE_ID_MAX]; /* the key whose request it is, audit.h */
 	uv_sem_t done;
 	int err;
 	struct fault fault; /* filled when err < 0 */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/audit.h"
 #include "buf.h"
 #include "client.h"
 #include "kernel.h"
@@ -106,12 +107,15 @@ static void waiters_tell(struct kernel *k, enum kernel_wait what, struct store_t
 	store_txn_submit(t, on_answer_commit, answer);
 }
 
-static struct store_txn *kernel_audit(const struct kernel *k, const char *action)
+static struct store_txn *kernel_audit(const struct kernel *k, enum kernel_wait what, const char *action)
 {
 	struct store_txn *t = store_txn_new(k->core->store);
 	json_t *detail = json_pack("{s:s,s:s}", "kernel_id", k->id, "language", k->language);
+	const struct kernel_waiter *w = k->waiters;
 
-	store_txn_audit(t, k->sandbox->owner, k->sandbox->id, action, detail);
+	while (w && w->what != what)
+		w = w->next;
+	store_txn_audit_by(t, w ? w->call.by : NULL, k->sandbox->owner, k->sandbox->id, action, "ok", detail);
 	json_decref(detail);
 	return t;
 }
@@ -158,7 +162,7 @@ static void kernel_remove(struct kernel *k)
 		execution_end(k->running, "died", REASON_KERNEL_DELETED);
 	queue_end(k, REASON_KERNEL_DELETED);
 	kernel_flush(k);
-	t = kernel_audit(k, "kernel_delete");
+	t = kernel_audit(k, KERNEL_WAIT_GONE, "kernel_delete");
 	store_txn_kernel_gone(t, k->id);
 	while (*at != k)
 		at = &(*at)->next;
@@ -183,7 +187,7 @@ static void kernel_settle(void *arg)
 			/* Who is told that it was restarted finds its cells ended, and the row says it. */
 			kernel_txn(k);
 			kernel_flush(k);
-			waiters_tell(k, KERNEL_WAIT_RESTART, kernel_audit(k, "kernel_restart"));
+			waiters_tell(k, KERNEL_WAIT_RESTART, kernel_audit(k, KERNEL_WAIT_RESTART, "kernel_restart"));
 		}
 	}
 	kernel_unref(k);
@@ -253,7 +257,7 @@ static void kernel_started(struct kernel *k, bool now)
 	}
 	kernel_txn(k);
 	kernel_flush(k);
-	waiters_tell(k, KERNEL_WAIT_START, kernel_audit(k, "kernel_create"));
+	waiters_tell(k, KERNEL_WAIT_START, kernel_audit(k, KERNEL_WAIT_START, "kernel_create"));
 }
 
 /* What the client can do about it, if it is for the client to do. */

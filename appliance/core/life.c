@@ -123,6 +123,13 @@ void life_free(struct sandbox *sb)
 	sb->life = NULL;
 }
 
+const char *life_asker(const struct sandbox *sb)
+{
+	const struct life_op *op = sb->life->op;
+
+	return op && !op->automatic ? op->call.by : NULL;
+}
+
 bool life_busy(const struct sandbox *sb)
 {
 	return sb->life->op || sb->life->step != LIFE_IDLE;

@@ -111,6 +111,8 @@ void life_ask(struct life_op *op);
 void life_step(struct sandbox *sb, enum life_step step);
 /* The operation is over; err < 0 with life->fault. */
 void life_end(struct sandbox *sb, int err);
+/* The key whose request the operation is; NULL: Carrel's own. */
+const char *life_asker(const struct sandbox *sb);
 /* It fails with f once the machine is as it was before. */
 void life_fail(struct sandbox *sb, int err, const struct fault *f);
 void life_set_path(const struct sandbox *sb, char ret[SET_PATH_MAX]);

@@ -95,6 +95,7 @@ static void pause_commit(struct sandbox *sb)
 	int64_t keep_ms = (int64_t)sb->core->settings->paused_keep_s * 1000;
 
 	life_step(sb, LIFE_COMMIT);
+	usage_read(sb);
 	sandbox_enter(sb, SANDBOX_PAUSED);
 	sb->running_deadline_ms = sb->deadline_ms;
 	sb->paused_ms = sb->halted_ms;

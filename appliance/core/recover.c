@@ -249,6 +249,7 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 	template_class(sb->memory_mb, sb->cpus, sb->disk_mb, &sb->cls);
 	sb->created_ms = number_of(row, "created_ms");
 	sb->identified = sb->kernels_unswept = true;
+	usage_recover(sb);
 	return sb;
 }
 

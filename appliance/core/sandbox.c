@@ -224,6 +224,16 @@ static bool first_kernels(struct sandbox *sb, json_t *kernels)
 	return true;
 }
 
+/* From here on it costs. */
+static void running_store(struct sandbox *sb, struct sandbox_commit *commit)
+{
+	struct store_txn *t = store_txn_new(sb->core->store);
+
+	sandbox_row_add(sb, t);
+	usage_account(sb, t);
+	store_txn_submit(t, on_running_commit, commit);
+}
+
 void sandbox_run(struct sandbox *sb, json_t *kernels)
 {
 	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
@@ -243,7 +253,7 @@ void sandbox_run(struct sandbox *sb, json_t *kernels)
 	sb->create = NULL;
 	source_unref(sb->source);
 	sb->source = NULL;
-	sandbox_store(sb, on_running_commit, commit);
+	running_store(sb, commit);
 	inside_link_up(sb);
 	/* Their rows follow the sandbox's. */
 	for (k = sb->kernels; k; k = k->next)
@@ -287,6 +297,7 @@ void sandbox_end(struct sandbox *sb, const char *reason, const char *message)
 	hub_timer_stop(sb->deadline_timer);
 	sandbox_enter(sb, SANDBOX_ENDING);
 	life_cancel(sb);
+	usage_read(sb);
 	t = store_txn_new(sb->core->store);
 	sandbox_row_add(sb, t);
 	sandbox_submit(sb, t, ending_committed);

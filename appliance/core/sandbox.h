@@ -13,6 +13,7 @@
 #include "guest.h"
 #include "state.h"
 #include "unstored.h"
+#include "usage.h"
 
 enum {
 	/* No sandbox lives longer without being asked for again. */
@@ -101,6 +102,7 @@ struct sandbox {
 	struct sandbox_waiter *gone;   /* deletes */
 	struct hub_item teardown, finish, gone_item;
 	struct unstored_end unstored;
+	struct used used;
 };
 
 /* NULL when there is no live sandbox of that owner (owner NULL: any). */
@@ -140,7 +142,7 @@ void sandboxes_release(struct core *c);
 /* The running state begins: deadline, row, kernels; the waiter hears of it after the commit. */
 void sandbox_run(struct sandbox *sb, json_t *kernels);
 /* The row of one that ended, and what goes with it. */
-void sandbox_end_add(const struct sandbox *sb, struct store_txn *t);
+void sandbox_end_add(struct sandbox *sb, struct store_txn *t);
 /* What its row should say, for store_known_set(); a new reference. */
 json_t *sandbox_end_fields(const struct sandbox *sb);
 /* The last of one that ended, once that is stored. */

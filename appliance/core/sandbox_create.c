@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../store/audit.h"
 #include "../store/ids.h"
 #include "admission.h"
 #include "instant.h"
@@ -77,7 +78,7 @@ static void create_begin(struct sandbox *sb, struct sandbox_waiter *w, struct po
 	sb->create = w;
 	sandbox_enter(sb, SANDBOX_CREATING);
 	sandbox_row_add(sb, txn);
-	store_txn_audit(txn, sb->owner, sb->id, "sandbox_create", w->spec->metadata);
+	store_txn_audit_by(txn, w->call.by, sb->owner, sb->id, "sandbox_create", "ok", w->spec->metadata);
 	store_txn_submit(txn, NULL, NULL);
 	instant(INSTANT_CREATE_ADMITTED);
 	if (m)

@@ -199,6 +199,7 @@ int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratc
 	int err;
 
 	sb->vm_ended = false;
+	usage_machine(sb);
 	err = engine_ops_of(sb->core->engine)->start(sb->core->engine, &config, &vm_ops, sb, &sb->vm);
 	if (err < 0) {
 		sb->vm = NULL;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/audit.h"
+#include "life.h"
 #include "sandbox.h"
 #include "times.h"
 
@@ -28,7 +30,8 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 		.ended_ms = sb->ended_ms,
 		.limits = limits_json(sb),
 		.metadata = sb->metadata,
-		.env = sb->env,
+		/* Secrets of what is over are of no use to anybody. */
+		.env = sb->state == SANDBOX_ENDED ? NULL : sb->env,
 		.timeout_ms = (int64_t)sb->timeout_s * 1000,
 		.on_timeout = sb->pause_on_timeout ? "pause" : "kill",
 		.auto_resume = sb->auto_resume,
@@ -43,10 +46,15 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 	json_decref(row.limits);
 }
 
-void sandbox_end_add(const struct sandbox *sb, struct store_txn *t)
+void sandbox_end_add(struct sandbox *sb, struct store_txn *t)
 {
+	json_t *detail = json_pack("{s:s}", "reason", sb->reason);
+
 	sandbox_row_add(sb, t);
 	store_txn_kernels_gone(t, sb->id);
+	usage_end(sb, t);
+	store_txn_audit_by(t, NULL, sb->owner, sb->id, "sandbox_end", "ok", detail);
+	json_decref(detail);
 }
 
 json_t *sandbox_end_fields(const struct sandbox *sb)
@@ -120,7 +128,8 @@ void sandbox_commit(struct sandbox *sb, const char *action,
 	struct store_txn *t = store_txn_new(sb->core->store);
 
 	sandbox_row_add(sb, t);
-	store_txn_audit(t, sb->owner, sb->id, action, NULL);
+	usage_account(sb, t);
+	store_txn_audit_by(t, life_asker(sb), sb->owner, sb->id, action, "ok", NULL);
 	sandbox_submit(sb, t, done);
 }
 

@@ -17,9 +17,15 @@ enum {
 	TRANSFER_ANSWER_MS = 120 * 1000,
 };
 
+/* Which file, for the audit; borrowed from the request. */
+struct file_move {
+	const char *owner, *sandbox_id, *path;
+};
+
 struct file_put {
 	struct hub_call call; /* finish() waits in it */
 	struct core *core;
+	struct file_move move;
 	struct transfer *transfer;
 	bool over;
 	bool waiting; /* finish()'s call has arrived on the hub; before that it is still in its queue */

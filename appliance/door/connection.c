@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/audit.h"
 #include "door_inner.h"
 
 static void on_wake(void *arg)
@@ -42,12 +43,16 @@ static void prolong(const struct connection *c)
 
 bool connection_open(struct connection *c)
 {
-	struct client_hello hello = { .session = c->session, .resumes = c->resumes, .received = c->received };
+	struct client_hello hello = { .session = c->session,
+				      .key_id = c->key_id,
+				      .resumes = c->resumes,
+				      .received = c->received };
 	struct kernel *k = connection_kernel(c);
 
 	c->established = c->reading = true;
 	if (!k || client_join(k, &hello, &connection_ops, c, &c->client, &c->known) < 0)
 		return false;
+	store_key_used(c->door->store, c->key_id, c->owner, NULL);
 	c->told = client_count(c->client);
 	c->hello_due = c->resumes && c->v1;
 	prolong(c);

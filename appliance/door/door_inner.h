@@ -46,7 +46,7 @@ struct connection {
 	struct door *door;
 	struct lws *wsi;
 	struct client *client; /* NULL before it is established, and once it was let go */
-	char owner[STORE_ID_MAX], kernel_id[STORE_ID_MAX], sandbox_id[STORE_ID_MAX];
+	char owner[STORE_ID_MAX], key_id[STORE_ID_MAX], kernel_id[STORE_ID_MAX], sandbox_id[STORE_ID_MAX];
 	char session[CLIENT_SESSION_MAX];
 	bool v1, resumes, known, hello_due, ack_due, established, reading;
 	uint64_t received; /* what it said it has */

@@ -86,7 +86,7 @@ int upgrade_check(struct door *d, struct lws *wsi, struct connection **ret)
 	c->door = d;
 	c->wsi = wsi;
 	/* A read of one indexed row, a tenth of a millisecond: the hub can afford it once a connection. */
-	if (!key_of(wsi, key, sizeof(key)) || store_key_check(d->store, key, c->owner, &admin) < 0) {
+	if (!key_of(wsi, key, sizeof(key)) || store_key_check(d->store, key, c->owner, c->key_id, &admin) < 0) {
 		free(c);
 		return HTTP_STATUS_FORBIDDEN;
 	}

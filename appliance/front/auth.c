@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "../store/audit.h"
+
 static const char *auth_key(const struct request *r)
 {
 	static const char scheme[] = "Bearer ", jupyter[] = "token ";
@@ -35,12 +37,14 @@ int auth_check(struct request *r, struct fault *f)
 			"A key is needed: send \"Authorization: Bearer KEY\" or \"X-API-KEY: KEY\".");
 	err = strnlen(key, AUTH_KEY_MAX + 1) > AUTH_KEY_MAX
 		      ? -EACCES
-		      : store_key_check(r->store, key, r->owner, &r->admin);
+		      : store_key_check(r->store, key, r->owner, r->key_id, &r->admin);
 	if (err == -EACCES)
 		return fault_set(f, EACCES, 401, "unauthorized", "This key is unknown, expired or revoked.");
 	if (err)
 		return fault_set(f, -err, 500, "store_failed", "The keys could not be read: %s.",
 				 strerror(-err));
+	audit_asker_set(r->key_id);
+	store_key_used(r->store, r->key_id, r->owner, request_address(r));
 	if (r->route->rights == RIGHTS_ADMIN && !r->admin)
 		return fault_set(f, EACCES, 403, "forbidden", "This needs an admin key.");
 	return 0;

@@ -62,7 +62,7 @@ int executions_list(struct request *r, struct fault *f)
 	if (err)
 		return err;
 	err = store_execution_list(r->store, r->owner, r->id, limit, cursor, &list);
-	return err ? store_fault(f, err, "sandbox") : respond_json(r, 200, list, f);
+	return err ? history_fault(r, f, err, "sandbox") : respond_json(r, 200, list, f);
 }
 
 int executions_get(struct request *r, struct fault *f)
@@ -70,7 +70,7 @@ int executions_get(struct request *r, struct fault *f)
 	json_t *execution;
 	int err = store_execution_get(r->store, r->owner, r->id, &execution);
 
-	return err ? store_fault(f, err, "execution") : respond_json(r, 200, execution, f);
+	return err ? history_fault(r, f, err, "execution") : respond_json(r, 200, execution, f);
 }
 
 int executions_stream(struct request *r, struct fault *f)
@@ -82,10 +82,7 @@ int executions_stream(struct request *r, struct fault *f)
 	if (err)
 		return err;
 	err = store_log_open(r->store, r->owner, r->id, &log);
-	if (err == -ENOENT)
-		return fault_set(f, ENOENT, 404, "not_found",
-				 "There is no such execution, or its events were erased.");
-	return err ? store_fault(f, err, "execution") : stream_log(r, log, after, f);
+	return err ? history_fault(r, f, err, "execution") : stream_log(r, log, after, f);
 }
 
 int executions_interrupt(struct request *r, struct fault *f)
@@ -121,7 +118,7 @@ int executions_full(struct request *r, struct fault *f)
 	int err = store_output_open(r->store, r->owner, r->id, (unsigned)strtoul(r->part, NULL, 10), &full);
 
 	if (err)
-		return store_fault(f, err, "output");
+		return history_fault(r, f, err, "output");
 	err = full_send(r, &full);
 	output_full_close(&full);
 	return err;

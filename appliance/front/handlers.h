@@ -49,7 +49,11 @@ int files_list(struct request *r, struct fault *f);
 
 int processes_run(struct request *r, struct fault *f);
 
+int usage_get(struct request *r, struct fault *f);
+int audit_lines(struct request *r, struct fault *f);
+
 int owners_create(struct request *r, struct fault *f);
+int owners_change(struct request *r, struct fault *f);
 int owners_list(struct request *r, struct fault *f);
 int keys_create(struct request *r, struct fault *f);
 int keys_list(struct request *r, struct fault *f);
@@ -70,6 +74,12 @@ enum {
 /* Shared by handlers: a list's ?limit= and ?cursor=, and what a store reader's errno means. */
 enum { LIST_LIMIT_MAX = 1000, LIST_LIMIT_DEFAULT = 100 };
 int list_window(struct request *r, unsigned *ret_limit, const char **ret_cursor, struct fault *f);
+/* Further: ?NAME= as a time, untouched without it; and whose rows ?owner= asks for, NULL for everybody's, which
+ * is an admin's right. */
+int query_time(struct request *r, const char *name, int64_t *ret_ms, struct fault *f);
+int query_owner(struct request *r, const char **ret, struct fault *f);
 int store_fault(struct fault *f, int err, const char *noun);
+/* The same for what may have gone with time: says how long history is kept. */
+int history_fault(struct request *r, struct fault *f, int err, const char *noun);
 
 #endif

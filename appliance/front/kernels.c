@@ -88,6 +88,18 @@ static int query_transport(struct request *r, enum hatch_transport *ret, struct 
 	return 0;
 }
 
+/* The file is a right of its own: who has it needs no key. */
+static void connection_audit(struct request *r)
+{
+	struct store_txn *t = store_txn_new(r->store);
+	json_t *detail = json_pack("{s:s}", "kernel_id", r->id);
+
+	store_txn_soft(t);
+	store_txn_audit(t, r->owner, NULL, "connection_file", detail);
+	store_txn_submit(t, NULL, NULL);
+	json_decref(detail);
+}
+
 int kernels_connection(struct request *r, struct fault *f)
 {
 	enum hatch_transport transport = HATCH_IPC;
@@ -96,5 +108,7 @@ int kernels_connection(struct request *r, struct fault *f)
 
 	if (!err)
 		err = hatch_open(r->hatches, r->owner, r->id, transport, &file, f);
+	if (!err)
+		connection_audit(r);
 	return err ? err : respond_json(r, 200, file, f);
 }

@@ -13,30 +13,50 @@ enum {
 	TIME_MAX_BYTES = 40,
 };
 
-/* quota is a number of sandboxes, or {"sandboxes": N} as GET /v1/me shows it. */
-static int quota_read(json_t *quota, int *ret, struct fault *f)
+#define AT(member) offsetof(struct quota_body, member)
+struct quota_body {
+	json_t *sandboxes, *history_days, *history_mb;
+};
+static const struct field quota_fields[] = {
+	{ "sandboxes", FIELD_ANY, AT(sandboxes) },
+	{ "history_days", FIELD_ANY, AT(history_days) },
+	{ "history_mb", FIELD_ANY, AT(history_mb) },
+	{ .type = FIELD_END },
+};
+#undef AT
+
+/* Absent or null: as for everybody. */
+static int quota_number(json_t *value, const char *name, int min, int max, int *ret, struct fault *f)
 {
-	static const struct field fields[] = {
-		{ "sandboxes", FIELD_WHOLE, 0, 0, QUOTA_MAX, .required = true },
-		{ .type = FIELD_END },
-	};
-	unsigned n = 0;
+	if (!value || json_is_null(value))
+		return 0;
+	if (!json_is_integer(value))
+		return fault_field(f, "wrong_type", name, "%s must be a whole number.", name);
+	if (json_integer_value(value) < min || json_integer_value(value) > max)
+		return fault_field(f, "out_of_range", name, "%s must be a whole number from %d to %d.", name, min, max);
+	*ret = (int)json_integer_value(value);
+	return 0;
+}
+
+/* quota is a number of sandboxes, or an object with any of the three. */
+static int quota_read(json_t *quota, struct owner_quota *ret, struct fault *f)
+{
+	struct quota_body b = { .sandboxes = NULL };
 	int err;
 
-	if (json_is_integer(quota)) {
-		if (json_integer_value(quota) < 0 || json_integer_value(quota) > QUOTA_MAX)
-			return fault_field(f, "out_of_range", "quota",
-					   "quota must be a whole number of sandboxes from 0 to %d.",
-					   QUOTA_MAX);
-		*ret = (int)json_integer_value(quota);
-		return 0;
-	}
+	if (json_is_integer(quota))
+		return quota_number(quota, "quota", 0, QUOTA_MAX, &ret->sandboxes, f);
 	if (!json_is_object(quota))
 		return fault_field(f, "wrong_type", "quota",
-				   "quota must be a whole number of sandboxes, or {\"sandboxes\": N}.");
-	err = fields_read_in(fields, "quota", quota, &n, f);
+				   "quota must be a whole number of sandboxes, or {\"sandboxes\": N, "
+				   "\"history_days\": N, \"history_mb\": N}.");
+	err = fields_read_in(quota_fields, "quota", quota, &b, f);
 	if (!err)
-		*ret = (int)n;
+		err = quota_number(b.sandboxes, "quota.sandboxes", 0, QUOTA_MAX, &ret->sandboxes, f);
+	if (!err)
+		err = quota_number(b.history_days, "quota.history_days", 1, HISTORY_DAYS_MAX, &ret->history_days, f);
+	if (!err)
+		err = quota_number(b.history_mb, "quota.history_mb", 1, HISTORY_MB_MAX, &ret->history_mb, f);
 	return err;
 }
 
@@ -60,13 +80,33 @@ int owners_create(struct request *r, struct fault *f)
 		{ .type = FIELD_END },
 	};
 	char id[STORE_ID_MAX];
-	int quota = -1, err = request_fields(r, fields, &b, f);
+	struct owner_quota quota = { -1, -1, -1 };
+	int err = request_fields(r, fields, &b, f);
 
 	if (!err && b.quota)
 		err = quota_read(b.quota, &quota, f);
 	if (!err)
-		err = store_owner_new(r->store, r->owner, b.name, quota, id, f);
+		err = store_owner_new(r->store, r->owner, b.name, &quota, id, f);
 	return err ? err : respond_owner(r, 201, id, f);
+}
+
+int owners_change(struct request *r, struct fault *f)
+{
+	struct body {
+		json_t *quota;
+	} b = { .quota = NULL };
+	static const struct field fields[] = {
+		{ "quota", FIELD_ANY, offsetof(struct body, quota), .required = true },
+		{ .type = FIELD_END },
+	};
+	struct owner_quota quota = { -1, -1, -1 };
+	int err = request_fields(r, fields, &b, f);
+
+	if (!err)
+		err = quota_read(b.quota, &quota, f);
+	if (!err)
+		err = store_owner_change(r->store, r->owner, r->id, &quota, f);
+	return err ? err : respond_owner(r, 200, r->id, f);
 }
 
 int owners_list(struct request *r, struct fault *f)

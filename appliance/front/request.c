@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "../store/audit.h"
 #include "auth.h"
 #include "figures.h"
 #include "json_in.h"
@@ -18,6 +19,13 @@ int64_t request_length(const struct request *r)
 	const char *text = FCGX_GetParam("CONTENT_LENGTH", r->fcgi->envp);
 
 	return text && *text ? strtoll(text, NULL, 10) : -1;
+}
+
+const char *request_address(const struct request *r)
+{
+	const char *address = FCGX_GetParam("REMOTE_ADDR", r->fcgi->envp);
+
+	return address ? address : "";
 }
 
 int request_read(struct request *r, char *buf, int size)
@@ -150,6 +158,24 @@ static void request_log(const struct request *r, int err, const struct fault *f)
 			f->message);
 }
 
+/* What was decided against: who may not, and who has had enough; not what was merely spelt wrong. */
+static void request_audit(const struct request *r, const struct fault *f)
+{
+	static const int decisions[] = { 401, 403, 404, 409, 429 };
+	bool decided = !strcmp(f->code, "capacity");
+	char asked[128];
+
+	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++)
+		decided |= f->status == decisions[i];
+	if (!decided || !r->route)
+		return;
+	snprintf(asked, sizeof(asked), "%s %s", r->method, r->route->pattern);
+	store_refused(r->store, r->key_id, r->owner[0] ? r->owner : NULL,
+		      r->id && !strncmp(r->route->pattern, "/v1/sandboxes/", 14) ? r->id : NULL, f->code,
+		      json_pack("{s:s, s:i, s:s, s:s*}", "request", asked, "status", f->status, "address",
+				request_address(r), "thing", r->id));
+}
+
 static void request_refuse(struct request *r, int err, struct fault *f, const struct route_match *match)
 {
 	char extra[128] = "";
@@ -165,6 +191,7 @@ static void request_refuse(struct request *r, int err, struct fault *f, const st
 	if (f->status == 401)
 		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer realm=\"carrel\"\r\n");
 	request_log(r, err, f);
+	request_audit(r, f);
 	respond_fault(r, f, extra);
 }
 
@@ -188,6 +215,7 @@ void request_serve(struct request *r)
 	r->method = method ? method : "";
 	r->head_only = !strcmp(r->method, "HEAD");
 	request_limits(r);
+	audit_asker_set(NULL);
 	err = request_route(r, &match, &f);
 	if (!err)
 		err = request_gated(r, &f);

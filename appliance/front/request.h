@@ -32,6 +32,7 @@ struct request {
 	const char *id;   /* the path's first {…}: the thing asked for */
 	const char *part; /* the second, or NULL */
 	char owner[STORE_ID_MAX];
+	char key_id[STORE_ID_MAX]; /* of the key it came with */
 	struct worker *worker; /* whose thread this is */
 	bool admin;
 
@@ -50,6 +51,8 @@ int request_fields(struct request *r, const struct field *table, void *dest, str
 int request_json(struct request *r, struct fault *f);
 /* Raw bytes of the body: > 0, 0 at its end, or -EPIPE when the client went away inside it. */
 int request_read(struct request *r, char *buf, int size);
+/* Whence it came, as nginx saw it. */
+const char *request_address(const struct request *r);
 /* Bytes announced by Content-Length, or -1. */
 int64_t request_length(const struct request *r);
 

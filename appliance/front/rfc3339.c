@@ -79,3 +79,14 @@ int rfc3339_parse(const char *text, int64_t *ret_ms)
 	*ret_ms = (seconds - zone * 60) * 1000LL + ms;
 	return 0;
 }
+
+void rfc3339_format(int64_t ms, char ret[RFC3339_SIZE])
+{
+	time_t s = ms / 1000;
+	struct tm tm;
+	size_t len;
+
+	gmtime_r(&s, &tm);
+	len = strftime(ret, RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(ret + len, RFC3339_SIZE - len, ".%03dZ", (int)(ms % 1000));
+}

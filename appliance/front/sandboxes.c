@@ -129,6 +129,15 @@ int store_fault(struct fault *f, int err, const char *noun)
 	return fault_set(f, -err, 500, "store_failed", "The store could not be read: %s.", strerror(-err));
 }
 
+int history_fault(struct request *r, struct fault *f, int err, const char *noun)
+{
+	unsigned days = r->settings->history_days, mb = 0;
+
+	if (err != -ENOENT || store_owner_history(r->store, r->owner, &days, &mb) < 0)
+		return store_fault(f, err, noun);
+	return fault_set(f, ENOENT, 404, "not_found", "There is no such %s. History is kept %u days at most.", noun, days);
+}
+
 int sandboxes_list(struct request *r, struct fault *f)
 {
 	const char *state, *template_name, *cursor;
@@ -151,7 +160,7 @@ int sandboxes_get(struct request *r, struct fault *f)
 	json_t *sandbox;
 	int err = store_sandbox_get(r->store, r->owner, r->id, &sandbox);
 
-	return err ? store_fault(f, err, "sandbox") : respond_json(r, 200, sandbox, f);
+	return err ? history_fault(r, f, err, "sandbox") : respond_json(r, 200, sandbox, f);
 }
 
 int sandboxes_timeout(struct request *r, struct fault *f)

@@ -12,7 +12,7 @@
 #include "../fault.h"
 
 enum {
-	DB_STMTS_MAX = 32,     /* different statements in this folder, with room */
+	DB_STMTS_MAX = 64,     /* different statements in this folder, with room */
 	DB_BUSY_MS = 5000,     /* how long another process (sqlite3, a backup) may hold the write lock */
 	DB_CHECK_MS = 1000,    /* time that open() gives to looking for damage */
 	DB_WAL_KEEP = 16 << 20, /* bytes of write-ahead log that stay on disk after a checkpoint */

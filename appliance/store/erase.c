@@ -38,7 +38,11 @@ int store_execution_erase(struct store *s, const char *owner_id, const char *id,
 {
 	static const char outputs[] = "DELETE FROM outputs WHERE execution_id = ?";
 	static const char row[] = "UPDATE executions SET code = NULL, env = NULL, asked = NULL, events = NULL,"
-				  " log_bytes = 0 WHERE id = ?";
+				  " log_bytes = 0, stored = NULL WHERE id = ?";
+	/* To be counted again with the little that is left. */
+	static const char history[] = "UPDATE history SET bytes = bytes - (SELECT coalesce(stored, 0)"
+				      " FROM executions WHERE id = ?1) WHERE owner_id = ?2";
+	struct step *step;
 	char sandbox_id[STORE_ID_MAX];
 	struct store_txn *t;
 	json_t *detail;
@@ -58,6 +62,9 @@ int store_execution_erase(struct store *s, const char *owner_id, const char *id,
 	/* Files first: were it cut short, the row still names what a second request takes away. */
 	txn_erase(t, id);
 	step_text(t, txn_row(t, outputs), id);
+	step = txn_row(t, history);
+	step_text(t, step, id);
+	step_text(t, step, owner_id);
 	step_text(t, txn_row(t, row), id);
 	store_txn_audit(t, owner_id, sandbox_id, "execution_erase", detail);
 	err = store_txn_wait(t, f);
@@ -65,7 +72,7 @@ int store_execution_erase(struct store *s, const char *owner_id, const char *id,
 	return err;
 }
 
-int spool_erase(const char *state_dir, const char *execution_id)
+int spool_unlink(const char *state_dir, const char *execution_id)
 {
 	int dir = spool_dir_open(state_dir, execution_id, false), err = 0;
 	char path[STORE_PATH_MAX];
@@ -88,6 +95,14 @@ int spool_erase(const char *state_dir, const char *execution_id)
 	snprintf(path, sizeof(path), "%s/spool/%s", state_dir, execution_id);
 	if (!err && rmdir(path) < 0 && errno != ENOENT)
 		err = -errno;
+	return err;
+}
+
+int spool_erase(const char *state_dir, const char *execution_id)
+{
+	char path[STORE_PATH_MAX];
+	int err = spool_unlink(state_dir, execution_id);
+
 	snprintf(path, sizeof(path), "%s/spool", state_dir);
 	return err ? err : dir_sync(path);
 }

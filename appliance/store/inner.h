@@ -7,6 +7,7 @@
 #define CARREL_STORE_INNER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "db.h"
 #include "store.h"
@@ -78,6 +79,9 @@ struct store {
 	size_t queued; /* bytes submitted and not yet called back */
 	bool closing;
 	struct store_figures figures; /* under lock */
+	atomic_bool sweep_stops; /* what is swept now is the last */
+	void (*on_commit)(void *arg); /* under lock, also while it is called */
+	void *on_commit_arg;
 
 	pthread_mutex_t readers_lock;
 	struct db *readers[READERS_KEPT];

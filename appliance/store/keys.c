@@ -31,9 +31,10 @@ static void key_make(char ret[STORE_KEY_MAX])
 	explicit_bzero(random, sizeof(random));
 }
 
-int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], bool *ret_admin)
+int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], char ret_id[STORE_ID_MAX],
+		    bool *ret_admin)
 {
-	static const char sql[] = "SELECT owner_id, admin FROM keys WHERE hash = ?1 AND revoked_ms IS NULL"
+	static const char sql[] = "SELECT owner_id, admin, id FROM keys WHERE hash = ?1 AND revoked_ms IS NULL"
 				  " AND (expires_ms IS NULL OR expires_ms > ?2)";
 	uint8_t hash[SHA256_DIGEST_LENGTH];
 	struct query q;
@@ -48,6 +49,7 @@ int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MA
 	if (err == 1) {
 		snprintf(ret_owner, STORE_ID_MAX, "%s", (const char *)sqlite3_column_text(q.st, 0));
 		*ret_admin = sqlite3_column_int(q.st, 1);
+		snprintf(ret_id, STORE_ID_MAX, "%s", (const char *)sqlite3_column_text(q.st, 2));
 		err = 0;
 	} else if (err == 0) {
 		err = -EACCES;
@@ -118,7 +120,7 @@ static bool token_key_lives(struct store *s)
  * to the person who started the appliance, carreld may not be able to read it. */
 static bool token_works(struct store *s, const char *state_dir)
 {
-	char path[STORE_PATH_MAX], key[STORE_KEY_MAX] = "", owner[STORE_ID_MAX];
+	char path[STORE_PATH_MAX], key[STORE_KEY_MAX] = "", owner[STORE_ID_MAX], id[STORE_ID_MAX];
 	bool admin = false;
 	FILE *file;
 
@@ -130,7 +132,7 @@ static bool token_works(struct store *s, const char *state_dir)
 		key[0] = '\0';
 	fclose(file);
 	key[strcspn(key, "\r\n")] = '\0';
-	return key[0] && store_key_check(s, key, owner, &admin) == 0 && admin;
+	return key[0] && store_key_check(s, key, owner, id, &admin) == 0 && admin;
 }
 
 static int token_write_temp(const char *path, const char *key)

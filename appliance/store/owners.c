@@ -6,7 +6,7 @@
 #include "page.h"
 
 #define OWNER_COLUMNS                                                                  \
-	"id, name, created_at, json_extract(quota, '$.sandboxes') AS quota_sandboxes," \
+	"id, name, created_at, quota AS \"quota:json\"," \
 	" (rowid = (SELECT min(rowid) FROM owners)) AS \"first:bool\", rowid AS \"seq:skip\""
 enum { OWNER_SEQ = 5 };
 
@@ -15,11 +15,31 @@ enum { OWNER_SEQ = 5 };
 	" revoked_at AS \"revoked_at:opt\", rowid AS \"seq:skip\""
 enum { KEY_SEQ = 7 };
 
-int store_owner_new(struct store *s, const char *by, const char *name, int quota_sandboxes,
+/* NULL where everything is as for everybody. */
+static json_t *quota_json(const struct owner_quota *quota)
+{
+	const struct {
+		const char *name;
+		int value;
+	} parts[] = { { "sandboxes", quota->sandboxes },
+		      { "history_days", quota->history_days },
+		      { "history_mb", quota->history_mb } };
+	json_t *json = json_object();
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (parts[i].value >= 0)
+			json_object_set_new(json, parts[i].name, json_integer(parts[i].value));
+	if (json_object_size(json) > 0)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
+int store_owner_new(struct store *s, const char *by, const char *name, const struct owner_quota *allowed,
 		    char ret_id[STORE_ID_MAX], struct fault *f)
 {
 	static const char sql[] = "INSERT INTO owners (id, name, quota, created_ms) VALUES (?, ?, ?, ?)";
-	json_t *quota = quota_sandboxes < 0 ? NULL : json_pack("{s:i}", "sandboxes", quota_sandboxes);
+	json_t *quota = quota_json(allowed);
 	struct store_txn *t = store_txn_new(s);
 	char id[STORE_ID_MAX];
 	json_t *detail;
@@ -27,7 +47,7 @@ int store_owner_new(struct store *s, const char *by, const char *name, int quota
 	int err;
 
 	id_new("own", id);
-	detail = json_pack("{s:s}", "owner_id", id);
+	detail = json_pack("{s:s, s:O*}", "owner_id", id, "quota", quota);
 	step = txn_row(t, sql);
 	step_text(t, step, id);
 	step_text(t, step, name);
@@ -42,26 +62,38 @@ int store_owner_new(struct store *s, const char *by, const char *name, int quota
 	return err;
 }
 
-/* As it is shown: the quota as an object, or left out where the appliance's own holds. */
-static int owner_complete(struct store *s, json_t *row, size_t *cost)
+int store_owner_change(struct store *s, const char *by, const char *id, const struct owner_quota *allowed,
+		       struct fault *f)
 {
-	json_t *quota = json_object_get(row, "quota_sandboxes");
-	int err = 0;
+	static const char exists[] = "SELECT 1 FROM owners WHERE id = ?";
+	static const char sql[] = "UPDATE owners SET quota = ? WHERE id = ?";
+	json_t *quota, *detail;
+	struct store_txn *t;
+	struct step *step;
+	int err = query_exists(s, exists, id, NULL);
 
-	(void)s;
-	(void)cost;
-	if (json_is_integer(quota))
-		err = json_object_set_new(row, "quota", json_pack("{s:O}", "sandboxes", quota));
-	json_object_del(row, "quota_sandboxes");
-	return err ? -ENOMEM : 0;
+	if (err == -ENOENT)
+		return fault_set(f, ENOENT, 404, "not_found", "There is no such owner.");
+	if (err)
+		return fault_set(f, -err, 500, "store_failed", "The owners cannot be read: %s.", strerror(-err));
+	quota = quota_json(allowed);
+	detail = json_pack("{s:s, s:O*}", "owner_id", id, "quota", quota);
+	t = store_txn_new(s);
+	step = txn_row(t, sql);
+	step_json(t, step, quota, NULL);
+	step_text(t, step, id);
+	store_txn_audit(t, by, NULL, "owner_change", detail);
+	err = store_txn_wait(t, f);
+	json_decref(quota);
+	json_decref(detail);
+	return err;
 }
 
 int store_owner_get(struct store *s, const char *id, json_t **ret)
 {
 	static const char sql[] = "SELECT " OWNER_COLUMNS " FROM owners WHERE id = ?";
-	int err = query_get(s, sql, id, NULL, ret);
 
-	return err ? err : owner_complete(s, *ret, NULL);
+	return query_get(s, sql, id, NULL, ret);
 }
 
 int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t **ret)
@@ -70,7 +102,7 @@ int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t
 	struct query q;
 	int err = page_begin(&q, s, sql, cursor);
 
-	return err ? err : page_end(&q, limit, "owners", OWNER_SEQ, owner_complete, ret);
+	return err ? err : page_end(&q, limit, "owners", OWNER_SEQ, NULL, ret);
 }
 
 int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret)
@@ -90,6 +122,25 @@ int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsign
 	if (err == 0)
 		return -ENOENT;
 	return err < 0 ? err : 0;
+}
+
+int store_owner_history(struct store *s, const char *id, unsigned *days, unsigned *mb)
+{
+	static const char sql[] = "SELECT json_extract(quota, '$.history_days'), json_extract(quota, '$.history_mb')"
+				  " FROM owners WHERE id = ?";
+	struct query q;
+	int err = query_begin(&q, s, sql);
+
+	if (err)
+		return err;
+	query_text(&q, id);
+	err = query_step(&q);
+	if (err == 1 && sqlite3_column_type(q.st, 0) == SQLITE_INTEGER)
+		*days = (unsigned)sqlite3_column_int(q.st, 0);
+	if (err == 1 && sqlite3_column_type(q.st, 1) == SQLITE_INTEGER)
+		*mb = (unsigned)sqlite3_column_int(q.st, 1);
+	query_end(&q);
+	return err == 1 ? 0 : err < 0 ? err : -ENOENT;
 }
 
 int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret)

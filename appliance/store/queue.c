@@ -48,6 +48,14 @@ bool store_busy(struct store *s)
 	return busy;
 }
 
+void store_on_commit(struct store *s, void (*fn)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&s->lock);
+	s->on_commit = fn;
+	s->on_commit_arg = arg;
+	pthread_mutex_unlock(&s->lock);
+}
+
 void store_figures(struct store *s, struct store_figures *ret)
 {
 	pthread_mutex_lock(&s->lock);

@@ -178,17 +178,3 @@ void store_txn_output(struct store_txn *t, const struct output_row *row)
 	step_int(step, (int64_t)row->spooled);
 	step_text(t, step, row->mime);
 }
-
-void store_txn_audit(struct store_txn *t, const char *owner_id, const char *sandbox_id, const char *action,
-		     json_t *detail)
-{
-	static const char sql[] =
-		"INSERT INTO audit (at_ms, owner_id, sandbox_id, action, detail) VALUES (?, ?, ?, ?, ?)";
-	struct step *step = txn_row(t, sql);
-
-	step_int(step, now_ms());
-	step_text(t, step, owner_id);
-	step_text(t, step, sandbox_id);
-	step_text(t, step, action);
-	step_json(t, step, detail, NULL);
-}

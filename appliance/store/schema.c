@@ -110,6 +110,39 @@ static const char version_6[] = "ALTER TABLE executions ADD COLUMN events TEXT;"
 static const char version_7[] = "ALTER TABLE executions ADD COLUMN asked TEXT;"
 				"ALTER TABLE executions ADD COLUMN sent_seq INTEGER;";
 
+/* The audit says by which key, and how it ended; it is read by owner. Rows go only inside a transaction that says so
+ * itself, as the sweep does (sweep.c): for everybody else the flag is 0. */
+static const char version_8[] =
+	"ALTER TABLE audit ADD COLUMN key_id TEXT;"
+	"ALTER TABLE audit ADD COLUMN result TEXT NOT NULL DEFAULT 'ok';"
+	"DROP INDEX audit_sandbox;"
+	"CREATE INDEX audit_owner ON audit(owner_id, seq);"
+	"CREATE TABLE sweep ("
+	"  id INTEGER PRIMARY KEY CHECK (id = 1), open INTEGER NOT NULL, syslogged INTEGER NOT NULL) STRICT;"
+	"INSERT INTO sweep VALUES (1, 0, 0);"
+	"DROP TRIGGER audit_kept;"
+	"CREATE TRIGGER audit_kept BEFORE DELETE ON audit WHEN NOT (SELECT open FROM sweep) BEGIN"
+	"  SELECT RAISE(ABORT, 'audit rows are not deleted'); END;";
+
+/* What is kept of history, in bytes: of each execution that is over and was counted (sweep.c), and of each owner.
+ * erasing: their rows are gone, their spool is on its way. */
+static const char version_9[] =
+	"ALTER TABLE executions ADD COLUMN stored INTEGER;"
+	"CREATE INDEX executions_uncounted ON executions(seq) WHERE stored IS NULL;"
+	"CREATE TABLE history (owner_id TEXT PRIMARY KEY NOT NULL, bytes INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE erasing (execution_id TEXT PRIMARY KEY NOT NULL) STRICT;";
+
+/* What sandboxes cost, by the hour, and how far each was accounted for (usage.h). */
+static const char version_10[] =
+	"CREATE TABLE usage_of ("
+	"  sandbox_id TEXT PRIMARY KEY NOT NULL, owner_id TEXT NOT NULL, tags TEXT NOT NULL,"
+	"  at_ms INTEGER NOT NULL, counter_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE usage ("
+	"  hour_ms INTEGER NOT NULL, sandbox_id TEXT NOT NULL, cpu_us INTEGER NOT NULL, mib_ms INTEGER NOT NULL,"
+	"  ended TEXT, PRIMARY KEY (hour_ms, sandbox_id)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX usage_sandbox ON usage(sandbox_id);";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
-const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7 };
+const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7,
+					     version_8, version_9, version_10 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -37,7 +37,9 @@ int spool_dir_open(const char *state_dir, const char *execution_id, bool create)
 void spool_dir_remove(const char *state_dir, const char *execution_id);
 /* A descriptor for reading, or a negative errno. */
 int spool_open_read(const char *state_dir, const char *execution_id, unsigned n);
-/* Takes spool/XID away with all that is in it; 0 too when there is none. */
+/* Takes spool/XID away with all that is in it; 0 too when there is none. unlink: not synced yet. Any thread, for an
+ * execution that is over. */
+int spool_unlink(const char *state_dir, const char *execution_id);
 int spool_erase(const char *state_dir, const char *execution_id);
 /* A name made in a directory or taken from it is only safe once the directory is synced. */
 int dir_sync(const char *path);

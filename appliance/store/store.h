@@ -126,6 +126,8 @@ struct output_row {
 int store_open(const char *state_dir, struct store **ret, struct fault *f);
 /* Waits until everything submitted is committed. Accepts NULL. */
 void store_close(struct store *s);
+/* Called on the writer thread after each group with rows, until it is set anew (NULL: nobody). */
+void store_on_commit(struct store *s, void (*fn)(void *arg), void *arg);
 /* True while the writer is behind: stop reading sources until the next callback. */
 bool store_busy(struct store *s);
 
@@ -147,6 +149,7 @@ void store_txn_execution(struct store_txn *t, const struct execution_row *row);
 void store_txn_snapshot(struct store_txn *t, const struct snapshot_row *row);
 void store_txn_snapshot_gone(struct store_txn *t, const char *snapshot_id);
 void store_txn_output(struct store_txn *t, const struct output_row *row);
+/* By whoever asks on this thread (audit.h), with the result "ok". owner_id, sandbox_id and detail may be NULL. */
 void store_txn_audit(struct store_txn *t, const char *owner_id, const char *sandbox_id, const char *action,
 		     json_t *detail);
 /* Append to an execution's event log (whole lines); readers are woken as soon as it is written. */
@@ -222,8 +225,9 @@ int store_outputs(struct store *s, const char *execution_id, json_t **ret);
 /* First start: makes the owner "admin" with an admin key, writes $STATE/token
  * (mode 0600, temp -> fsync -> rename) when the file or its row is missing. */
 int store_first_owner(struct store *s, const char *state_dir, struct fault *f);
-/* The key's owner. 0, or -EACCES. Compares SHA-256 hashes; a revoked or expired key is no key. */
-int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], bool *ret_admin);
+/* The key's owner and id. 0, or -EACCES. Compares SHA-256 hashes; a revoked or expired key is no key. */
+int store_key_check(struct store *s, const char *key, char ret_owner[STORE_ID_MAX], char ret_id[STORE_ID_MAX],
+		    bool *ret_admin);
 /* A key as it is shown once; name and expiry for its row (expires_ms 0: never). The
  * owner must exist. by: who asked, for the audit. */
 int store_key_new(struct store *s, const char *by, const char *owner_id, const char *name, bool admin, int64_t expires_ms,
@@ -232,14 +236,22 @@ int store_key_new(struct store *s, const char *by, const char *owner_id, const c
 int store_key_revoke(struct store *s, const char *by, const char *id, struct fault *f);
 /* {"keys":[{id, owner_id, name, admin, created_at, expires_at?, revoked_at?}],"next"}; the owner must exist. */
 int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret);
-/* quota_sandboxes < 0: the appliance's own. */
-int store_owner_new(struct store *s, const char *by, const char *name, int quota_sandboxes,
+/* What an owner may have and how long its history is kept; < 0: as for everybody. */
+struct owner_quota {
+	int sandboxes, history_days, history_mb;
+};
+int store_owner_new(struct store *s, const char *by, const char *name, const struct owner_quota *quota,
 		    char ret_id[STORE_ID_MAX], struct fault *f);
-/* {id, name, created_at, quota?: {sandboxes}, first: true for the one made by store_first_owner()} */
+/* Takes the place of the quota it had. 404 for an unknown owner. */
+int store_owner_change(struct store *s, const char *by, const char *id, const struct owner_quota *quota,
+		       struct fault *f);
+/* {id, name, created_at, quota?: {sandboxes?, history_days?, history_mb?}, first: true for the one made by store_first_owner()} */
 int store_owner_get(struct store *s, const char *id, json_t **ret);
 int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t **ret);
 /* Sandboxes the owner may have; fallback where its row names no number. */
 int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret);
+/* Days and MiB that its history is kept; the fallbacks where its row names none. */
+int store_owner_history(struct store *s, const char *id, unsigned *days, unsigned *mb);
 /* Sandboxes of the owner that have not ended and are not paused: what the quota counts. */
 unsigned store_running_count(struct store *s, const char *owner_id);
 

@@ -336,6 +336,8 @@ static void batch_count(struct store *s, const struct store_txn *first, int64_t 
 	s->figures.transactions += done;
 	s->figures.failed += failed;
 	s->figures.spooled_bytes += spooled;
+	if (s->on_commit)
+		s->on_commit(s->on_commit_arg);
 	pthread_mutex_unlock(&s->lock);
 }
 

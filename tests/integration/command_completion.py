@@ -47,7 +47,7 @@ def test_words(fake, d):
     for line, offered in (("cp sbx-1", ["sbx-1:"]), ("cp da", ["data.csv"])):
         assert complete(env, d, line) == offered, (line, complete(env, d, line))
     assert complete(env, d, "key ") == ["create", "ls", "rm"] and complete(env, d, "owner cr") == ["create"]
-    assert set(complete(env, d, "doctor -")) == {"--json", "--help"}
+    assert set(complete(env, d, "doctor -")) == {"--config", "--json", "--help"}
     assert "run" in complete(env, d, "help r")
     # Each verb's options are those that it takes, none is prose.
     for verb in verbs:

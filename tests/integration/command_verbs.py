@@ -64,7 +64,7 @@ def test_follow(fake, d):
 def test_people(fake, d):
     sent = lambda: json.loads(fake.asked[-1][2])  # noqa: E731
     assert carrel(fake, "owner", "create", "Ann", "--quota", "5") == (b"own-1\n", "")
-    assert sent() == {"name": "Ann", "quota": 5} and fake.asked[-1][:2] == ("POST", "/v1/owners")
+    assert sent() == {"name": "Ann", "quota": {"sandboxes": 5}} and fake.asked[-1][:2] == ("POST", "/v1/owners")
     out, err = carrel(fake, "owner", "create", "taken", code=1)
     assert err == "carrel: There is an owner of that name. (field name)\n"
     out, err = carrel(fake, "key", "create", "own-1", "--name", "ci", "--expires", "2d")

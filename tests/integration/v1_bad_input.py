@@ -251,7 +251,7 @@ def owners(a):
     for body, code, field in (({}, "missing_field", "name"), ({"name": 1}, "wrong_type", "name"), ({"name": ""}, "out_of_range", "name"),
                               ({"name": "x" * 201}, "out_of_range", "name"), ({"name": "x", "quota": -1}, "out_of_range", "quota"),
                               ({"name": "x", "quota": 1 << 40}, "out_of_range", "quota"), ({"name": "x", "quota": "2"}, "wrong_type", "quota"),
-                              ({"name": "x", "quota": 1.5}, "wrong_type", "quota"), ({"name": "x", "quota": {}}, "missing_field", "quota.sandboxes"),
+                              ({"name": "x", "quota": 1.5}, "wrong_type", "quota"), ({"name": "x", "quota": {"history_days": 0}}, "out_of_range", "quota.history_days"),
                               ({"name": "x", "quota": {"cpus": 1}}, "unknown_field", "quota.cpus"),
                               ({"name": "x", "quota": {"sandboxes": 1.5}}, "wrong_type", "quota.sandboxes")):
         refused(a, (400, code, field), "POST", "/v1/owners", body)

@@ -64,8 +64,8 @@ class Appliance:
         ready = os.path.join(self.state, "ready")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(ready)
-        env = dict(os.environ, PORT=str(self.port), BIND="127.0.0.1", STATE=self.state, CARREL_READY=ready,
-                   **{k: str(v) for k, v in self.settings.items()})
+        env = {**os.environ, "PORT": str(self.port), "BIND": "127.0.0.1", "STATE": self.state, "CARREL_READY": ready,
+               **{k: str(v) for k, v in self.settings.items()}}
         self.process = subprocess.Popen([os.path.join(TOP, "conf", "run")], env=env, stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log, start_new_session=True,
                                         # a shell's background job ignores Ctrl-C, and so would its children

@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host/spawn_link.c vmm/host/connect.c kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* Jupyter clients of a kernel on a scripted agent: what they ask becomes executions,
  * the queue answers in the kernel's place, and a session outlives its connections. */
 #include "appliance/core/client.h"

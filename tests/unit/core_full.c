@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host/spawn_link.c vmm/host/connect.c kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The disk fills under sandboxes: their ends are told from memory, and stored once
  * there is room, with their reasons. */
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host/spawn_link.c vmm/host/connect.c kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The kernels of a sandbox on a scripted agent, which has one at a time: what is
  * shown, restart and deletion under cells, the default kernel's return. */
 #include "core_stage.h"

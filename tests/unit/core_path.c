@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host/spawn_link.c vmm/host/connect.c kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The whole core on a scripted agent: snapshot, clone, executions and every way
  * they end, the queue, hostile agents, admission, deadlines, restart. */
 #include "core_stage.h"

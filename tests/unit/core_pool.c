@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host/spawn_link.c vmm/host/connect.c kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* The pool on a scripted agent: filled, taken, missed, given up for sandboxes and
  * at the stop; and clones that wait for their turn to start. */
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* UNIT: appliance appliance/core appliance/store kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
+/* UNIT: appliance appliance/core appliance/store vmm/host/spawn_link.c vmm/host/connect.c kernels/link LIBS: -ljansson -lsqlite3 -lnghttp2 -luv -lcrypto */
 /* What was saved of a sandbox, on disk: sealed, opened, copied, damaged; and the pins that keep what it lies on. */
 #include <sys/stat.h>
 #include <utime.h>

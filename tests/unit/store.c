@@ -327,7 +327,7 @@ static void test_keys(void)
 	struct setup u;
 	struct fault f;
 	struct stat st;
-	char owner[STORE_ID_MAX], key[STORE_KEY_MAX], first[STORE_KEY_MAX], id[STORE_ID_MAX], path[300];
+	char owner[STORE_ID_MAX], key[STORE_KEY_MAX], first[STORE_KEY_MAX], id[STORE_ID_MAX], kid[STORE_ID_MAX], path[300];
 	bool admin;
 
 	setup_begin(&u);
@@ -335,9 +335,9 @@ static void test_keys(void)
 	CHECK(strncmp(first, "e2b_", 4) == 0 && strlen(first) == 68);
 	snprintf(path, sizeof(path), "%s/token", u.dir);
 	CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
-	CHECK_INT(store_key_check(u.store, first, owner, &admin), 0);
+	CHECK_INT(store_key_check(u.store, first, owner, kid, &admin), 0);
 	CHECK(admin);
-	CHECK_INT(store_key_check(u.store, "e2b_00", owner, &admin), -EACCES);
+	CHECK_INT(store_key_check(u.store, "e2b_00", owner, kid, &admin), -EACCES);
 	CHECK_INT(store_first_owner(u.store, u.dir, &f), 0);
 	setup_token(&u, key);
 	CHECK_STR(key, first); /* a token that works stays */
@@ -345,27 +345,27 @@ static void test_keys(void)
 	CHECK_INT(store_first_owner(u.store, u.dir, &f), 0);
 	setup_token(&u, key);
 	CHECK(strcmp(key, first) != 0);
-	CHECK_INT(store_key_check(u.store, key, owner, &admin), 0);
-	CHECK_INT(store_key_check(u.store, first, owner, &admin), -EACCES);
+	CHECK_INT(store_key_check(u.store, key, owner, kid, &admin), 0);
+	CHECK_INT(store_key_check(u.store, first, owner, kid, &admin), -EACCES);
 	CHECK_INT(store_key_new(u.store, owner, owner, "ci", false, 0, id, key, &f), 0);
-	CHECK_INT(store_key_check(u.store, key, owner, &admin), 0);
+	CHECK_INT(store_key_check(u.store, key, owner, kid, &admin), 0);
 	CHECK(!admin);
 	CHECK_INT(store_key_new(u.store, owner, owner, "old", false, 1, id, key, &f), 0);
-	CHECK_INT(store_key_check(u.store, key, owner, &admin), -EACCES); /* expired */
+	CHECK_INT(store_key_check(u.store, key, owner, kid, &admin), -EACCES); /* expired */
 	setup_end(&u);
 }
 
 static void test_owners(void)
 {
 	struct setup u;
-	char owner[STORE_ID_MAX], id[STORE_ID_MAX], key[STORE_KEY_MAX], who[STORE_ID_MAX];
+	char owner[STORE_ID_MAX], id[STORE_ID_MAX], key[STORE_KEY_MAX], who[STORE_ID_MAX], kid[STORE_ID_MAX];
 	struct fault f;
 	unsigned quota = 0;
 	json_t *got;
 	bool admin;
 
 	setup_begin(&u);
-	CHECK_INT(store_owner_new(u.store, u.owner, "two", 3, owner, &f), 0);
+	CHECK_INT(store_owner_new(u.store, u.owner, "two", &(struct owner_quota){ 3, -1, -1 }, owner, &f), 0);
 	CHECK_INT(store_owner_quota(u.store, owner, 20, &quota), 0);
 	CHECK_INT(quota, 3);
 	CHECK_INT(store_owner_quota(u.store, u.owner, 20, &quota), 0);
@@ -377,10 +377,10 @@ static void test_owners(void)
 	CHECK(json_is_false(json_object_get(got, "first")));
 	json_decref(got);
 	CHECK_INT(store_key_new(u.store, u.owner, owner, "k", false, 0, id, key, &f), 0);
-	CHECK_INT(store_key_check(u.store, key, who, &admin), 0);
+	CHECK_INT(store_key_check(u.store, key, who, kid, &admin), 0);
 	CHECK_STR(who, owner);
 	CHECK_INT(store_key_revoke(u.store, u.owner, id, &f), 0);
-	CHECK_INT(store_key_check(u.store, key, who, &admin), -EACCES);
+	CHECK_INT(store_key_check(u.store, key, who, kid, &admin), -EACCES);
 	CHECK_INT(store_key_revoke(u.store, u.owner, id, &f), 0);
 	CHECK_INT(store_key_revoke(u.store, u.owner, "key-none", &f), -ENOENT);
 	CHECK_INT(store_key_list(u.store, owner, 10, NULL, &got), 0);

@@ -108,7 +108,7 @@ static inline void setup_execution(struct setup *u, const char *id, const char *
 /* Opens (again) the store of u->dir and reads who the owner is. */
 static inline void setup_open(struct setup *u)
 {
-	char key[STORE_KEY_MAX];
+	char key[STORE_KEY_MAX], id[STORE_ID_MAX];
 	struct fault f;
 	bool admin;
 	int err = store_open(u->dir, &u->store, &f);
@@ -118,7 +118,7 @@ static inline void setup_open(struct setup *u)
 	CHECK_INT(err, 0);
 	CHECK_INT(store_first_owner(u->store, u->dir, &f), 0);
 	setup_token(u, key);
-	CHECK_INT(store_key_check(u->store, key, u->owner, &admin), 0);
+	CHECK_INT(store_key_check(u->store, key, u->owner, id, &admin), 0);
 }
 
 static inline void setup_begin(struct setup *u)
