@@ -16,13 +16,8 @@ PYTHON ?= /usr/bin/python3
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
 
-# Settings of `make run`; exported so that every script sees one truth.
-export PORT ?= 8080
-export BIND ?= 127.0.0.1
-export STATE ?= ./state
-export CARREL_CACHE ?= /var/cache/carrel
-export ENGINE ?= auto
-export TEMPLATE ?= python
+# Settings of `make run` (conf/carrel.conf) reach conf/run by the environment, where they are set.
+TEMPLATE ?= python
 
 SANITIZER ?=
 comma := ,
@@ -148,6 +143,13 @@ image: ## build the image of TEMPLATE into CARREL_CACHE
 	@conf/packages/install host
 	@kernels/image/build $(TEMPLATE)
 
+PREFIX ?= /usr
+install: all ## into DESTDIR and PREFIX (/usr), with units for systemd
+	@conf/install "$(DESTDIR)" "$(PREFIX)"
+
+deb: all ## a Debian package, build/carrel_VERSION_ARCH.deb
+	@conf/deb
+
 setup: ## install what building and testing need
 	@conf/packages/install host
 	@conf/packages/install node || true # www/build says what is missing without it
@@ -202,5 +204,5 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
-.PHONY: all page guest unit run image setup test check bench lab fuzz clean help
+.PHONY: all page guest unit run image install deb setup test check bench lab fuzz clean help
 .SECONDARY:

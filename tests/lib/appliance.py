@@ -47,7 +47,8 @@ class Refused(Exception):
 
 
 class Appliance:
-    def __init__(self, state=None, **settings):
+    def __init__(self, state=None, arguments=(), **settings):
+        self.arguments = arguments
         self.own_state = state is None
         self.state = state or tempfile.mkdtemp(prefix="carrel-test-")
         self.port = free_port()
@@ -66,7 +67,7 @@ class Appliance:
             os.unlink(ready)
         env = {**os.environ, "PORT": str(self.port), "BIND": "127.0.0.1", "STATE": self.state, "CARREL_READY": ready,
                **{k: str(v) for k, v in self.settings.items()}}
-        self.process = subprocess.Popen([os.path.join(TOP, "conf", "run")], env=env, stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([os.path.join(TOP, "conf", "run"), *self.arguments], env=env, stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log, start_new_session=True,
                                         # a shell's background job ignores Ctrl-C, and so would its children
                                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
