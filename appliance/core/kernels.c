@@ -25,15 +25,27 @@ const char *kernel_language(const struct core *c, const char *language)
 	return !first && strcmp(language, "python") == 0 ? "python" : NULL;
 }
 
+const char *kernel_language_at(const struct core *c, size_t i)
+{
+	const char *text = json_string_value(json_array_get(json_object_get(c->image.recipe, "languages"), i));
+
+	return text || i > 0 ? text : kernel_language(c, NULL);
+}
+
+void kernel_default_agent_id(const struct core *c, const char *language, char ret[STORE_ID_MAX])
+{
+	if (strcmp(language, kernel_language(c, NULL)) == 0)
+		snprintf(ret, STORE_ID_MAX, "%s", KERNEL_DEFAULT_ID);
+	else
+		snprintf(ret, STORE_ID_MAX, "%s-%.24s", KERNEL_DEFAULT_ID, language);
+}
+
 void kernel_default_ids(const struct sandbox *sb, const char *language, char ret_id[STORE_ID_MAX],
 			char ret_agent_id[STORE_ID_MAX])
 {
 	char name[2 * STORE_ID_MAX];
 
-	if (strcmp(language, kernel_language(sb->core, NULL)) == 0)
-		snprintf(ret_agent_id, STORE_ID_MAX, "%s", KERNEL_DEFAULT_ID);
-	else
-		snprintf(ret_agent_id, STORE_ID_MAX, "%s-%.24s", KERNEL_DEFAULT_ID, language);
+	kernel_default_agent_id(sb->core, language, ret_agent_id);
 	snprintf(name, sizeof(name), "%s/%s", sb->id, ret_agent_id);
 	uuid_of(name, ret_id);
 }

@@ -62,6 +62,7 @@ struct template_build {
 	struct guest *guest;
 	struct identity *identity;
 	struct warmup *warmup;
+	size_t language; /* whose default kernel is being started */
 	bool kernel_made;
 	struct hub_timer *timer;
 	struct hub_item finish;
@@ -280,7 +281,9 @@ static void build_attach(struct template_build *b)
 	warmup_attach(b->warmup, guest_link(b->guest));
 }
 
-/* --- kernel, identity, link --- */
+/* --- kernels, identity, link --- */
+
+static void build_kernel(struct template_build *b);
 
 static void on_kernel(int err, int status, json_t *reply, void *arg)
 {
@@ -294,14 +297,33 @@ static void on_kernel(int err, int status, json_t *reply, void *arg)
 		build_fail(b, f.message);
 		return;
 	}
-	b->kernel_made = true;
-	build_attach(b);
+	b->language++;
+	b->kernel_made = !kernel_language_at(b->core, b->language);
+	if (b->kernel_made)
+		build_attach(b);
+	else
+		build_kernel(b);
+}
+
+/* One of each language: the first cell of any is a warm one. */
+static void build_kernel(struct template_build *b)
+{
+	const char *language = kernel_language_at(b->core, b->language);
+	char id[STORE_ID_MAX];
+	json_t *body;
+
+	build_step(b, STEP_KERNEL);
+	kernel_default_agent_id(b->core, language, id);
+	body = json_pack("{s:s,s:s}", "id", id, "language", language);
+	if (guest_call(b->guest, "POST", "/kernels", body, steps[STEP_KERNEL].limit_s * 1000, on_kernel, b) <
+	    0)
+		build_fail(b, "The link to the template's machine was lost.");
+	json_decref(body);
 }
 
 static void on_identified(int err, const struct fault *f, json_t *kernels, void *arg)
 {
 	struct template_build *b = arg;
-	json_t *body;
 
 	(void)kernels;
 	if (b->failed)
@@ -310,12 +332,8 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 		build_fail(b, f->message);
 		return;
 	}
-	build_step(b, STEP_KERNEL);
-	body = json_pack("{s:s,s:s}", "id", KERNEL_DEFAULT_ID, "language", kernel_language(b->core, NULL));
-	if (guest_call(b->guest, "POST", "/kernels", body, steps[STEP_KERNEL].limit_s * 1000, on_kernel, b) <
-	    0)
-		build_fail(b, "The link to the template's machine was lost.");
-	json_decref(body);
+	b->language = 0;
+	build_kernel(b);
 }
 
 static void on_up(struct guest *g, void *arg)

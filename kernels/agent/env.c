@@ -3,8 +3,6 @@
 #include "agent.h"
 #include "util.h"
 
-static const char crypto[] = "OPENSSL_ia32cap";
-
 const char *env_wrong(json_t *env)
 {
 	size_t total = 0;
@@ -35,9 +33,6 @@ json_t *env_object(const struct agent *a, json_t *extra)
 
 	if (!env)
 		abort();
-	/* Which instructions the engine's processor is slow at: the same for all inside. */
-	if (getenv(crypto))
-		json_object_set_new(env, crypto, json_string(getenv(crypto)));
 	if (a->env)
 		json_object_update(env, a->env);
 	if (extra)

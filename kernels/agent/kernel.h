@@ -79,7 +79,7 @@ struct kernel {
 
 	struct jupyter *jupyter;
 	char key[65]; /* of the connection */
-	bool info_seen, iopub_seen, reseed_due, identity_sent;
+	bool info_seen, iopub_seen, reseed_due, identity_sent, identity_late;
 	void (*identity_done)(void *arg, const char *message);
 	void *identity_arg;
 
@@ -148,6 +148,8 @@ void kernel_drain(struct kernel *k);
  * because the kernel need not, or cannot now, be waited for. */
 bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *arg, const char *message),
 		     void *arg);
+/* Before anything is handed to it: the identity that it was left to take late. */
+void kernel_identity_late(struct kernel *k);
 void kernel_identity_answered(struct kernel *k, const struct wire_message *m);
 void kernel_identity_end(struct kernel *k, const char *message);
 

@@ -94,6 +94,7 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 
 	if (type != 'J')
 		return channel_ack(c, seq);
+	kernel_identity_late(k);
 	if (starts_or_runs(k) && STAILQ_EMPTY(&k->waiting) && hand_over(k, seq, payload, len))
 		return channel_ack(c, seq);
 	keep_waiting(k, seq, payload, len);

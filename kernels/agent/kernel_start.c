@@ -287,7 +287,7 @@ void kernel_start(struct kernel *k)
 	k->wish = KERNEL_NO_WISH;
 	k->pid = 0;
 	k->oom_at = 0;
-	k->busy = k->ended_early = k->status_known = k->identity_sent = k->reseed_due = false;
+	k->busy = k->ended_early = k->status_known = k->identity_sent = k->reseed_due = k->identity_late = false;
 	/* A key is for strangers who can come to the sockets. Ours lie in the user's own folder, who can do
 	 * anything to the kernel already; but kernels made elsewhere warn where there is none. */
 	k->key[0] = '\0';

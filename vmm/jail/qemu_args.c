@@ -130,10 +130,8 @@ static void args_rest(struct qemu_args *a)
  * warm cells: mitigations=off, since the page table switches cost most of a system
  * call, and no speculation of the host's is the guest's to steer; no huge pages,
  * since QEMU forgets all translations of addresses when one page inside one changes;
- * no pressure figures (psi), which every switch of tasks would count; SHA-256, which
- * signs each message, without SSSE3 (bit 41), whose emulation takes twice as long as
- * plain code. The kernel gives this last word to init as environment. */
-#define GUEST_EMULATED " mitigations=off transparent_hugepage=never psi=0 OPENSSL_ia32cap=~0x20000000000"
+ * no pressure figures (psi), which every switch of tasks would count. */
+#define GUEST_EMULATED " mitigations=off transparent_hugepage=never psi=0"
 
 static void args_boot(struct qemu_args *a, const struct keeper_config *c)
 {

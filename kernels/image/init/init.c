@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -25,7 +24,6 @@
 
 #define AGENT "/usr/lib/carrel/carrel-agent"
 #define SHELL "/bin/sh"
-#define CRYPTO "OPENSSL_ia32cap"
 
 static bool shell_wanted(void)
 {
@@ -46,20 +44,14 @@ static bool shell_wanted(void)
 
 static void program_become(const char *program)
 {
-	/* What the engine knows of its processor comes by the kernel's command line. */
-	const char *crypto = getenv(CRYPTO);
-	char setting[64] = "";
 	const char *const argv[] = { program, NULL };
 	const char *const envp[] = {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=/root",
 		"LANG=C.UTF-8",
-		crypto ? setting : NULL,
 		NULL,
 	};
 
-	if (crypto)
-		snprintf(setting, sizeof(setting), CRYPTO "=%s", crypto);
 	execve(program, (char *const *)argv, (char *const *)envp);
 	init_fail(errno, "cannot start %s", program);
 }
