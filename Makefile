@@ -16,7 +16,8 @@ PYTHON ?= /usr/bin/python3
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
 
-# Settings of `make run` (conf/carrel.conf) reach conf/run by the environment, where they are set.
+# Settings are conf/run's (conf/carrel.conf shows them): those given here or in the environment win over the
+# configuration file, so that none has a default here.
 TEMPLATE ?= python
 
 SANITIZER ?=
@@ -59,11 +60,11 @@ SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
 VMM_DIRS := vmm/machine vmm/virtio vmm/snapshot
-VMM_LIBS := -luring -lseccomp
-COMMAND_DIRS := appliance/command appliance/kernel appliance/local appliance/jupyter
+VMM_LIBS := -luring
+COMMAND_DIRS := appliance/command appliance/kernel appliance/local appliance/jupyter appliance/core/set_sum.c
 # ZeroMQ's side of a kernel, as the kernels themselves have it: for the hatch and `carrel kernel`.
 ZMQ_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
-COMMAND_LIBS := -lcurl -ljansson -lzmq -lwebsockets -luv -lcrypto
+COMMAND_LIBS := -lcurl -ljansson -lzmq -lwebsockets -luv -lcrypto -lsqlite3
 
 HOST_PROGRAMS := carreld carrel-spawn carrel-keeper carrel-vmm carrel carrel-preload.so
 

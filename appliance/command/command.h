@@ -39,7 +39,7 @@ struct verb {
 
 extern const struct verb verb_run, verb_ls, verb_exec, verb_shell, verb_cp, verb_logs, verb_kill, verb_pause,
 	verb_resume, verb_fork, verb_snapshot, verb_kernel, verb_connection, verb_kernelspec, verb_template, verb_owner, verb_key,
-	verb_audit, verb_usage, verb_doctor, verb_help;
+	verb_audit, verb_usage, verb_backup, verb_restore, verb_doctor, verb_help;
 /* All of them, in the order of the help; ends with NULL. */
 extern const struct verb *const verbs[];
 /* NULL: there is none of that name. */

@@ -11,7 +11,7 @@ const struct verb *const verbs[] = { &verb_run,    &verb_ls,     &verb_exec,    
 				     &verb_cp,     &verb_logs,   &verb_kill,     &verb_pause,
 				     &verb_resume, &verb_fork,   &verb_snapshot, &verb_kernel,
 				     &verb_connection, &verb_kernelspec, &verb_template, &verb_owner,
-				     &verb_key,    &verb_audit,  &verb_usage,  &verb_doctor, &verb_help,   NULL };
+				     &verb_key,    &verb_audit,  &verb_usage,  &verb_backup, &verb_restore, &verb_doctor, &verb_help,   NULL };
 
 const char help_where[] =
 	"The appliance is found by CARREL_URL and CARREL_TOKEN, else by /etc/carrel/carrel.conf\n"

@@ -100,9 +100,13 @@ void usage_recover(struct sandbox *sb)
 static void on_timer(void *arg)
 {
 	struct usage *u = arg;
-	struct store_txn *t = store_txn_new(u->core->store);
+	struct store_txn *t;
 	struct sandbox *sb;
 
+	hub_timer_set(u->timer, USAGE_EVERY_MS);
+	if (!u->core->sandboxes)
+		return;
+	t = store_txn_new(u->core->store);
 	store_txn_soft(t);
 	for (sb = u->core->sandboxes; sb; sb = sb->next) {
 		if (sb->used.at_ms || counts(sb) || unaccounted(sb) > 0)
@@ -110,7 +114,6 @@ static void on_timer(void *arg)
 		usage_read(sb);
 	}
 	store_txn_submit(t, NULL, NULL);
-	hub_timer_set(u->timer, USAGE_EVERY_MS);
 }
 
 int usage_new(struct core *c, struct usage **ret)

@@ -27,6 +27,26 @@ struct batch {
 	} each[SWEEP_EXECUTIONS];
 };
 
+/* Whose history is too much. */
+struct bound {
+	const char *owner_id; /* NULL: of everybody without a bound of his own */
+	int64_t bytes;        /* as much is to go */
+};
+
+/* sweep_find.c: what is to go, oldest first, at most a batch or SWEEP_ROWS. 0 or a negative errno. */
+/* Past their owner's time. */
+int find_executions_old(struct store *s, const struct sweep_settings *settings, struct batch *ret);
+int find_audit_old(struct store *s, const struct sweep_settings *settings, int64_t *ret, unsigned *ret_count);
+int find_sandboxes_old(struct store *s, const struct sweep_settings *settings, char (*ret)[STORE_ID_MAX],
+		       unsigned *ret_count);
+/* The next owner, by id, with more than its own bound; -ENOENT: there is none. */
+int find_owner_over(struct store *s, char owner_id[STORE_ID_MAX], int64_t *ret_over);
+/* The first there are, up to so many bytes; of audit and sandboxes only what is older than until_ms. */
+int find_executions_first(struct store *s, const struct bound *bound, struct batch *ret);
+int find_audit_first(struct store *s, int64_t until_ms, int64_t bytes, int64_t *ret, unsigned *ret_count);
+int find_sandboxes_first(struct store *s, int64_t until_ms, int64_t bytes, char (*ret)[STORE_ID_MAX],
+			 unsigned *ret_count, int64_t *ret_bytes);
+
 /* sweep_count.c */
 /* Counts what is over and was not counted yet. */
 int sweep_count(struct store *s);

@@ -43,6 +43,7 @@ _carrel_operand() {
 		COMPREPLY+=($(compgen -f -- "$cur"))
 		;;
 	help) _carrel_reply "$(_carrel_words)" ;;
+	backup | restore) compopt -o filenames && COMPREPLY=($(compgen -f -- "$cur")) ;;
 	owner | key | template | kernelspec) [ "$operands" -gt 0 ] || _carrel_reply "$(_carrel_words "$verb" | grep -v '^-')" ;;
 	esac
 }

@@ -111,7 +111,7 @@ def faces(a):
 
 def main():
     # The figures of an hour that ends meanwhile are two rows; questions sum them up.
-    with Appliance() as a:
+    with Appliance(CARRELD_OPTIONS="--history-sweep-s 1") as a:
         one_that_ends(a)
         one_that_lives(a)
         faces(a)
