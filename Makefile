@@ -188,7 +188,7 @@ $(LAB_GUESTS):
 	@echo "  LINK  $@"
 	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) -O1 -static -o $@ $<
 
-lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so lab/driver lab/calls) $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
+lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so carreld lab/driver lab/calls) $(LAB_GUESTS) page ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
 	@tests/lab/run $(CMD)
 
 FUZZ_S ?= 60
