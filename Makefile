@@ -60,7 +60,7 @@ SPAWN_LIBS := -lseccomp
 KEEPER_DIRS := vmm/keeper vmm/jail
 KEEPER_LIBS := -lseccomp
 VMM_DIRS := vmm/machine vmm/virtio vmm/snapshot
-VMM_LIBS := -luring
+VMM_LIBS := -luring -lseccomp
 COMMAND_DIRS := appliance/command appliance/kernel appliance/local appliance/jupyter appliance/core/set_sum.c
 # ZeroMQ's side of a kernel, as the kernels themselves have it: for the hatch and `carrel kernel`.
 ZMQ_PARTS := $(addprefix kernels/core/,wire.c message.c connection.c sock.c)
@@ -191,7 +191,7 @@ $(LAB_GUESTS):
 	@echo "  LINK  $@"
 	$(Q)$(CC) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) -O1 -static -o $@ $<
 
-lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so lab/driver lab/calls) $(LAB_GUESTS) ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
+lab: $(addprefix build/,carrel-vmm carrel-spawn carrel-keeper carrel-preload.so carreld lab/driver lab/calls) $(LAB_GUESTS) page ## the KVM monitor's tests, in an outer machine where there is no KVM; CMD=… runs that
 	@tests/lab/run $(CMD)
 
 FUZZ_S ?= 60

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "entropy.h"
 #include "layout.h"
 #include "machine_inner.h"
 #include "trace.h"
@@ -179,7 +179,7 @@ int machine_generation(struct machine *m, bool tell)
 	uint8_t *id = memory_at(&m->memory, LAYOUT_VMGENID, GENERATION_SIZE);
 	const uint64_t one = 1;
 
-	if (getrandom(id, GENERATION_SIZE, 0) != GENERATION_SIZE)
+	if (entropy_get(id, GENERATION_SIZE) != GENERATION_SIZE)
 		return -EIO;
 	memory_mark_dirty(&m->memory, LAYOUT_VMGENID, GENERATION_SIZE);
 	return !tell || write(m->event_fd, &one, sizeof(one)) == sizeof(one) ? 0 : -errno;

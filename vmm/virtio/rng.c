@@ -3,15 +3,15 @@
 #include <errno.h>
 #include <linux/virtio_ids.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "device.h"
+#include "vmm/machine/entropy.h"
 
 /* The kernel gives up to 256 bytes whole; a signal may cut longer reads short. */
 static int random_bytes(uint8_t *to, size_t len)
 {
 	while (len > 0) {
-		ssize_t n = getrandom(to, len, 0);
+		ssize_t n = entropy_get(to, len);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
