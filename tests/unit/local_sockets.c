@@ -139,7 +139,7 @@ static void ask(void *sock, const char *key)
 
 	CHECK(wire_signer_init(&signer, key, strlen(key)) == 0);
 	CHECK(wire_pack(&signer, NULL, 0, json, NULL, 0, &p) == 0);
-	CHECK(sock_send(sock, p.frame, p.n) == 0);
+	CHECK(sock_send(sock, p.frame, p.n, true) == 0);
 	wire_signer_free(&signer);
 }
 
