@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The order of `auto`. QEMU on KVM is there for who asks for it (MONITOR=qemu). */
-const struct engine_ops *const engines[] = { &engine_kvm, &engine_kvm_qemu, &engine_tcg, NULL };
+/* The order of `auto`. carrel-vmm is for who asks for it (MONITOR=carrel-vmm): one run of the conformance test's
+ * link_in_flight stood still under it, and the reason is not known. */
+const struct engine_ops *const engines[] = { &engine_kvm_qemu, &engine_kvm, &engine_tcg, NULL };
 
 static struct vm *vm_find(struct engine *e, const char *id)
 {
