@@ -9,12 +9,10 @@
 #include "command.h"
 #include "lines.h"
 
-enum { TIME_TEXT_MAX = 40 };
-
 struct audit {
 	struct command *command;
 	const char *owner, *sandbox;
-	char since[TIME_TEXT_MAX], until[TIME_TEXT_MAX];
+	struct span span;
 	int64_t after; /* the last row that was printed */
 	unsigned rows; /* of this page */
 	struct lines lines;
@@ -60,8 +58,7 @@ static char *page_path(const struct audit *a)
 
 	snprintf(after, sizeof(after), "%" PRId64, a->after);
 	http_query(&path, "after", after);
-	http_query(&path, "since", a->since[0] ? a->since : NULL);
-	http_query(&path, "until", a->until[0] ? a->until : NULL);
+	span_query(&path, &a->span);
 	http_query(&path, "owner", a->owner);
 	http_query(&path, "sandbox", a->sandbox);
 	return path;
@@ -87,8 +84,7 @@ static int page(struct audit *a)
 
 static int run(struct command *c, int argc, char **argv)
 {
-	static const struct option options[] = { { "since", required_argument, NULL, 's' },
-						 { "until", required_argument, NULL, 'u' },
+	static const struct option options[] = { SPAN_OPTIONS,
 						 { "owner", required_argument, NULL, 'o' },
 						 { "sandbox", required_argument, NULL, 'b' },
 						 { "json", no_argument, NULL, 'j' },
@@ -97,10 +93,8 @@ static int run(struct command *c, int argc, char **argv)
 	int opt, code = EXIT_OK;
 
 	while (code == EXIT_OK && (opt = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (opt == 's')
-			code = moment_text(c, "--since", optarg, -1, a.since, sizeof(a.since));
-		else if (opt == 'u')
-			code = moment_text(c, "--until", optarg, -1, a.until, sizeof(a.until));
+		if (opt == 's' || opt == 'u')
+			code = span_option(c, &a.span, opt, optarg);
 		else if (opt == 'o')
 			a.owner = optarg;
 		else if (opt == 'b')

@@ -71,6 +71,14 @@ const char *time_text(const char *time, char ret[20]);
 void print_json(json_t *json);
 /* "30d" and the like from now on (sign 1) or back (-1) as a time; what is no such span goes as it is. */
 int moment_text(struct command *c, const char *option, const char *text, int sign, char *ret, size_t size);
+/* What --since and --until say; "" where they are not given. */
+struct span {
+	char since[40], until[40];
+};
+#define SPAN_OPTIONS { "since", required_argument, NULL, 's' }, { "until", required_argument, NULL, 'u' }
+/* Takes one of SPAN_OPTIONS. An exit code. */
+int span_option(struct command *c, struct span *span, int opt, const char *text);
+void span_query(char **path, const struct span *span);
 /* Adds K=V to an object. */
 int env_option(const struct command *c, const char *text, json_t *env);
 /* Number of "SIGSEGV" or "SEGV"; 0: unknown. */

@@ -41,3 +41,15 @@ int moment_text(struct command *c, const char *option, const char *text, int sig
 	}
 	return misused(c, "%s counts in s, m, h or d, not in %c", option, text[digits]);
 }
+
+int span_option(struct command *c, struct span *span, int opt, const char *text)
+{
+	return opt == 's' ? moment_text(c, "--since", text, -1, span->since, sizeof(span->since)) :
+			    moment_text(c, "--until", text, -1, span->until, sizeof(span->until));
+}
+
+void span_query(char **path, const struct span *span)
+{
+	http_query(path, "since", span->since[0] ? span->since : NULL);
+	http_query(path, "until", span->until[0] ? span->until : NULL);
+}

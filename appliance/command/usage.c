@@ -7,12 +7,10 @@
 #include "command.h"
 #include "table.h"
 
-enum { TIME_TEXT_MAX = 40 };
-
 struct usage {
 	struct command *command;
 	const char *owner, *tag;
-	char since[TIME_TEXT_MAX], until[TIME_TEXT_MAX];
+	struct span span;
 	bool csv;
 };
 
@@ -20,8 +18,7 @@ static char *usage_path(const struct usage *u)
 {
 	char *path = strdup(u->csv ? "/v1/usage?format=csv" : "/v1/usage?format=json");
 
-	http_query(&path, "since", u->since[0] ? u->since : NULL);
-	http_query(&path, "until", u->until[0] ? u->until : NULL);
+	span_query(&path, &u->span);
 	http_query(&path, "owner", u->owner);
 	http_query(&path, "tag", u->tag);
 	return path;
@@ -95,8 +92,7 @@ static int show(struct usage *u, const char *path)
 
 static int run(struct command *c, int argc, char **argv)
 {
-	static const struct option options[] = { { "since", required_argument, NULL, 's' },
-						 { "until", required_argument, NULL, 'u' },
+	static const struct option options[] = { SPAN_OPTIONS,
 						 { "owner", required_argument, NULL, 'o' },
 						 { "tag", required_argument, NULL, 't' },
 						 { "csv", no_argument, NULL, 'c' },
@@ -107,10 +103,8 @@ static int run(struct command *c, int argc, char **argv)
 	char *path;
 
 	while (code == EXIT_OK && (opt = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (opt == 's')
-			code = moment_text(c, "--since", optarg, -1, u.since, sizeof(u.since));
-		else if (opt == 'u')
-			code = moment_text(c, "--until", optarg, -1, u.until, sizeof(u.until));
+		if (opt == 's' || opt == 'u')
+			code = span_option(c, &u.span, opt, optarg);
 		else if (opt == 'o')
 			u.owner = optarg;
 		else if (opt == 't')

@@ -102,12 +102,12 @@ static int lines_write(struct query *q, FILE *out)
 int store_audit_lines(struct store *s, const struct audit_query *query, char **ret, size_t *ret_len)
 {
 	static const char sql[] =
-		"SELECT seq, at, action, result, owner_id, key_id, sandbox_id, detail AS \"detail:json\" FROM audit"
+		AUDIT_SELECT
 		" WHERE seq > ?1 AND (?2 IS NULL OR owner_id = ?2) AND (?3 IS NULL OR sandbox_id = ?3)"
 		"  AND at_ms >= ?4 AND at_ms < ?5 ORDER BY seq LIMIT ?6";
 	/* The same by the owner's index, which the general form cannot use. */
 	static const char owners[] =
-		"SELECT seq, at, action, result, owner_id, key_id, sandbox_id, detail AS \"detail:json\" FROM audit"
+		AUDIT_SELECT
 		" WHERE seq > ?1 AND owner_id = ?2 AND (?3 IS NULL OR sandbox_id = ?3)"
 		"  AND at_ms >= ?4 AND at_ms < ?5 ORDER BY seq LIMIT ?6";
 	struct query q;

@@ -95,9 +95,7 @@ static int row_send(struct audit_syslog *a, json_t *row)
 /* Rows from *at on, until none is left or one does not go. */
 static int page_send(struct audit_syslog *a, int64_t *at)
 {
-	static const char sql[] =
-		"SELECT seq, at, action, result, owner_id, key_id, sandbox_id, detail AS \"detail:json\""
-		" FROM audit WHERE seq > ? ORDER BY seq LIMIT ?";
+	static const char sql[] = AUDIT_SELECT " WHERE seq > ? ORDER BY seq LIMIT ?";
 	struct query q;
 	json_t *row;
 	int got, err = query_begin(&q, a->store, sql);

@@ -118,5 +118,10 @@ void reader_give(struct store *s, struct db *db);
 void readers_close(struct store *s);
 
 int64_t now_ms(void);
+enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
+
+/* A row of the audit as everybody is told it. */
+#define AUDIT_SELECT \
+	"SELECT seq, at, action, result, owner_id, key_id, sandbox_id, detail AS \"detail:json\" FROM audit"
 
 #endif

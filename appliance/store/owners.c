@@ -105,23 +105,32 @@ int store_owner_list(struct store *s, unsigned limit, const char *cursor, json_t
 	return err ? err : page_end(&q, limit, "owners", OWNER_SEQ, NULL, ret);
 }
 
+/* At the owner's row: query_end() is due after 0. -ENOENT: there is none. */
+static int owner_begin(struct query *q, struct store *s, const char *sql, const char *id)
+{
+	int got = query_begin(q, s, sql);
+
+	if (got)
+		return got;
+	query_text(q, id);
+	got = query_step(q);
+	if (got == 1)
+		return 0;
+	query_end(q);
+	return got < 0 ? got : -ENOENT;
+}
+
 int store_owner_quota(struct store *s, const char *id, unsigned fallback, unsigned *ret)
 {
 	static const char sql[] = "SELECT json_extract(quota, '$.sandboxes') FROM owners WHERE id = ?";
 	struct query q;
-	int err = query_begin(&q, s, sql);
+	int err = owner_begin(&q, s, sql, id);
 
 	if (err)
 		return err;
-	query_text(&q, id);
-	err = query_step(&q);
-	if (err == 1)
-		*ret = sqlite3_column_type(q.st, 0) == SQLITE_INTEGER ? (unsigned)sqlite3_column_int(q.st, 0)
-								      : fallback;
+	*ret = sqlite3_column_type(q.st, 0) == SQLITE_INTEGER ? (unsigned)sqlite3_column_int(q.st, 0) : fallback;
 	query_end(&q);
-	if (err == 0)
-		return -ENOENT;
-	return err < 0 ? err : 0;
+	return 0;
 }
 
 int store_owner_history(struct store *s, const char *id, unsigned *days, unsigned *mb)
@@ -129,18 +138,16 @@ int store_owner_history(struct store *s, const char *id, unsigned *days, unsigne
 	static const char sql[] = "SELECT json_extract(quota, '$.history_days'), json_extract(quota, '$.history_mb')"
 				  " FROM owners WHERE id = ?";
 	struct query q;
-	int err = query_begin(&q, s, sql);
+	int err = owner_begin(&q, s, sql, id);
 
 	if (err)
 		return err;
-	query_text(&q, id);
-	err = query_step(&q);
-	if (err == 1 && sqlite3_column_type(q.st, 0) == SQLITE_INTEGER)
+	if (sqlite3_column_type(q.st, 0) == SQLITE_INTEGER)
 		*days = (unsigned)sqlite3_column_int(q.st, 0);
-	if (err == 1 && sqlite3_column_type(q.st, 1) == SQLITE_INTEGER)
+	if (sqlite3_column_type(q.st, 1) == SQLITE_INTEGER)
 		*mb = (unsigned)sqlite3_column_int(q.st, 1);
 	query_end(&q);
-	return err == 1 ? 0 : err < 0 ? err : -ENOENT;
+	return 0;
 }
 
 int store_key_list(struct store *s, const char *owner_id, unsigned limit, const char *cursor, json_t **ret)

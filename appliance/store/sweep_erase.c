@@ -44,15 +44,12 @@ static int noted(struct store *s, char (*ret)[STORE_ID_MAX], unsigned *ret_count
 	if (got)
 		return got;
 	query_int(&q, SWEEP_ROWS);
-	while ((got = query_step(&q)) == 1)
-		snprintf(ret[(*ret_count)++], STORE_ID_MAX, "%s", (const char *)sqlite3_column_text(q.st, 0));
-	query_end(&q);
-	return got;
+	return find_ids(&q, ret, ret_count);
 }
 
-static int notes_drop(struct store *s, char (*ids)[STORE_ID_MAX], unsigned count)
+/* sql: a static string, of one id. */
+static int each_id(struct store *s, const char *sql, char (*ids)[STORE_ID_MAX], unsigned count)
 {
-	static const char sql[] = "DELETE FROM erasing WHERE execution_id = ?";
 	struct store_txn *t = store_txn_new(s);
 	struct fault f;
 
@@ -60,6 +57,11 @@ static int notes_drop(struct store *s, char (*ids)[STORE_ID_MAX], unsigned count
 	for (unsigned i = 0; i < count; i++)
 		step_text(t, txn_row(t, sql), ids[i]);
 	return store_txn_wait(t, &f);
+}
+
+static int notes_drop(struct store *s, char (*ids)[STORE_ID_MAX], unsigned count)
+{
+	return each_id(s, "DELETE FROM erasing WHERE execution_id = ?", ids, count);
 }
 
 static int spools_sync(struct store *s)
@@ -154,11 +156,6 @@ int sweep_sandboxes(struct store *s, char (*ids)[STORE_ID_MAX], unsigned count)
 {
 	static const char sql[] = "DELETE FROM sandboxes WHERE id = ?1 AND state = 'ended'"
 				  " AND NOT EXISTS (SELECT 1 FROM executions WHERE sandbox_id = ?1)";
-	struct store_txn *t = store_txn_new(s);
-	struct fault f;
 
-	store_txn_soft(t);
-	for (unsigned i = 0; i < count; i++)
-		step_text(t, txn_row(t, sql), ids[i]);
-	return store_txn_wait(t, &f);
+	return each_id(s, sql, ids, count);
 }

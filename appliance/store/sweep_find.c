@@ -79,6 +79,16 @@ int find_audit_old(struct store *s, const struct sweep_settings *settings, int64
 	return got < 0 ? got : 0;
 }
 
+int find_ids(struct query *q, char (*ret)[STORE_ID_MAX], unsigned *ret_count)
+{
+	int got;
+
+	while ((got = query_step(q)) == 1)
+		snprintf(ret[(*ret_count)++], STORE_ID_MAX, "%s", (const char *)sqlite3_column_text(q->st, 0));
+	query_end(q);
+	return got;
+}
+
 int find_sandboxes_old(struct store *s, const struct sweep_settings *settings, char (*ret)[STORE_ID_MAX],
 			 unsigned *ret_count)
 {
@@ -96,10 +106,7 @@ int find_sandboxes_old(struct store *s, const struct sweep_settings *settings, c
 	query_int(&q, now_ms());
 	query_int(&q, settings->days);
 	query_int(&q, SWEEP_ROWS);
-	while ((got = query_step(&q)) == 1)
-		snprintf(ret[(*ret_count)++], STORE_ID_MAX, "%s", (const char *)sqlite3_column_text(q.st, 0));
-	query_end(&q);
-	return got;
+	return find_ids(&q, ret, ret_count);
 }
 
 int find_executions_first(struct store *s, const struct bound *bound, struct batch *ret)

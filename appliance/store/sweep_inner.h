@@ -10,7 +10,6 @@ enum {
 	SWEEP_EXECUTIONS = 32,
 	SWEEP_BYTES = 4 << 20,
 	SWEEP_ROWS = 256,
-	DAY_MS = 24 * 3600 * 1000,
 	/* What a row costs beside its texts, its indexes included; measured, rounded up. */
 	EXECUTION_COST = 512,
 	SANDBOX_COST = 1024,
@@ -46,6 +45,9 @@ int find_executions_first(struct store *s, const struct bound *bound, struct bat
 int find_audit_first(struct store *s, int64_t until_ms, int64_t bytes, int64_t *ret, unsigned *ret_count);
 int find_sandboxes_first(struct store *s, int64_t until_ms, int64_t bytes, char (*ret)[STORE_ID_MAX],
 			 unsigned *ret_count, int64_t *ret_bytes);
+
+/* The first column of all rows that there are, and the question's end. */
+int find_ids(struct query *q, char (*ret)[STORE_ID_MAX], unsigned *ret_count);
 
 /* sweep_count.c */
 /* Counts what is over and was not counted yet. */

@@ -7,8 +7,6 @@
 #include "reader.h"
 
 enum {
-	HOUR_MS = 3600 * 1000,
-	DAY_MS = 24 * HOUR_MS,
 	/* A value to group by; longer ones are descriptions. */
 	VALUE_MAX = 256,
 	FORGET_ROWS = 500,
