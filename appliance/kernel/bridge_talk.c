@@ -120,25 +120,44 @@ static const char *word_of(const struct v1_part *part, const char *key, json_t *
 	return text_of(*ret, key);
 }
 
+/* What a message on iopub says of itself. */
+struct heard {
+	json_t *header, *parent;
+	const char *type, *msg_id; /* msg_id: its request's; NULL: it is about none */
+};
+
+static struct heard hear(const struct v1_frame *f)
+{
+	struct heard h;
+
+	h.type = word_of(&f->part[0], "msg_type", &h.header);
+	h.msg_id = word_of(&f->part[1], "msg_id", &h.parent);
+	return h;
+}
+
+static void heard_free(struct heard *h)
+{
+	json_decref(h->header);
+	json_decref(h->parent);
+}
+
 /* What is here of a cell's outputs, should its request have to be sent again. */
-static void count_output(struct bridge *b, const struct v1_frame *f)
+static void count_output(struct bridge *b, const struct v1_frame *f, const struct heard *h)
 {
 	static const char *const others[] = { "execute_result", "display_data", "update_display_data",
 					      "error", "clear_output" };
-	json_t *parent, *header = NULL, *content = NULL;
-	const char *msg_id = word_of(&f->part[1], "msg_id", &parent);
-	struct asked **at = msg_id ? asked_find(&b->asked, msg_id) : NULL;
-	const char *type = at && *at ? word_of(&f->part[0], "msg_type", &header) : NULL;
+	struct asked **at = h->msg_id ? asked_find(&b->asked, h->msg_id) : NULL;
+	json_t *content = NULL;
 	size_t i;
 
-	if (type && strcmp(type, "stream") == 0) {
+	if (!at || !*at || !h->type)
+		return;
+	if (strcmp(h->type, "stream") == 0) {
 		word_of(&f->part[3], "text", &content);
 		(*at)->text += json_string_length(json_object_get(content, "text"));
 	}
-	for (i = 0; type && i < sizeof(others) / sizeof(others[0]); i++)
-		(*at)->other += strcmp(type, others[i]) == 0;
-	json_decref(parent);
-	json_decref(header);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		(*at)->other += strcmp(h->type, others[i]) == 0;
 	json_decref(content);
 }
 
@@ -180,30 +199,17 @@ static bool was_seen(const struct bridge *b, uint64_t hash)
 	return i < BRIDGE_SEEN;
 }
 
-/* A state of what was asked, as a new reference in the two; NULL: it is something else. */
-static const char *state_of(const struct v1_frame *f, json_t **parent, json_t **content)
-{
-	json_t *header;
-	const char *type = word_of(&f->part[0], "msg_type", &header);
-	bool is_status = type && strcmp(type, "status") == 0;
-
-	json_decref(header);
-	if (!is_status || !word_of(&f->part[1], "msg_id", parent))
-		return NULL;
-	return word_of(&f->part[3], "execution_state", content);
-}
-
 /* False: not now. */
-static bool give_state(struct bridge *b, const struct v1_frame *f)
+static bool give(struct bridge *b, const struct v1_frame *f, const struct heard *h)
 {
-	json_t *parent = NULL, *content = NULL;
-	const char *state = state_of(f, &parent, &content), *msg_id = text_of(parent, "msg_id");
-	bool tells = !state || turns_tells(&b->turns, msg_id, state);
+	bool is_state = h->type && h->msg_id && strcmp(h->type, "status") == 0;
+	json_t *content = NULL;
+	const char *state = is_state ? word_of(&f->part[3], "execution_state", &content) : NULL;
+	bool tells = !state || turns_tells(&b->turns, h->msg_id, state);
 	bool given = !tells || local_send(b->local, LOCAL_IOPUB, NULL, f->part, f->parts) != -EAGAIN;
 
 	if (state && given)
-		turns_told(&b->turns, msg_id, state);
-	json_decref(parent);
+		turns_told(&b->turns, h->msg_id, state);
 	json_decref(content);
 	return given;
 }
@@ -212,17 +218,22 @@ static bool give_state(struct bridge *b, const struct v1_frame *f)
 static bool give_all(struct bridge *b, const struct v1_frame *f)
 {
 	uint64_t hash = header_hash(&f->part[0]);
+	struct heard h;
+	bool given;
 
 	if (b->doubtful > 0) {
 		b->doubtful--;
 		if (was_seen(b, hash))
 			return true;
 	}
-	if (!give_state(b, f))
-		return false;
-	b->seen[b->seen_at++ % BRIDGE_SEEN] = hash;
-	count_output(b, f);
-	return true;
+	h = hear(f);
+	given = give(b, f, &h);
+	if (given) {
+		b->seen[b->seen_at++ % BRIDGE_SEEN] = hash;
+		count_output(b, f, &h);
+	}
+	heard_free(&h);
+	return given;
 }
 
 static bool on_remote_message(const struct v1_frame *f, void *arg)
