@@ -212,7 +212,7 @@ static void change_warm(struct agent *a, struct request *rq, bool other_machine)
 		c->waiting++;
 	for (k = LIST_FIRST(&a->kernels); k; k = next) {
 		next = LIST_NEXT(k, entry);
-		if (kernel_identity(k, other_machine, change_answer, c))
+		if (!kernel_identity_waits(k) && kernel_identity(k, other_machine, change_answer, c))
 			c->waiting++;
 	}
 	c->asking = false;

@@ -148,7 +148,10 @@ void kernel_drain(struct kernel *k);
  * because the kernel need not, or cannot now, be waited for. */
 bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *arg, const char *message),
 		     void *arg);
-/* Before anything is handed to it: the identity that it was left to take late. */
+/* One that nobody has used has nothing to forget: it takes the identity with its first
+ * request, so that a clone whose Bash is never asked does not wait for Bash. */
+bool kernel_identity_waits(struct kernel *k);
+/* Before anything is handed to it: the identity that waited. */
 void kernel_identity_late(struct kernel *k);
 void kernel_identity_answered(struct kernel *k, const struct wire_message *m);
 void kernel_identity_end(struct kernel *k, const char *message);

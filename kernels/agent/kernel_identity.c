@@ -25,13 +25,6 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 	json_t *env = k->agent->env ? json_incref(k->agent->env) : json_object();
 	json_t *content;
 
-	/* One that nobody has used has nothing to forget: it takes it with its first
-	 * request, so that a clone whose Bash is never asked does not wait for Bash. */
-	if (k->spec->core && k->phase == KERNEL_ALIVE && !k->handed && done) {
-		json_decref(env);
-		k->identity_late = true;
-		return false;
-	}
 	if (k->phase == KERNEL_FORKING)
 		k->reseed_due = true;
 	if (!k->spec->core)
@@ -55,6 +48,12 @@ bool kernel_identity(struct kernel *k, bool other_machine, void (*done)(void *ar
 	k->identity_done = done;
 	k->identity_arg = arg;
 	return true;
+}
+
+bool kernel_identity_waits(struct kernel *k)
+{
+	k->identity_late = k->spec->core && k->phase == KERNEL_ALIVE && !k->handed;
+	return k->identity_late;
 }
 
 void kernel_identity_late(struct kernel *k)
