@@ -69,14 +69,6 @@ def sandboxes(a):
     return a.json("GET", "/v1/sandboxes")["sandboxes"]
 
 
-def carreld_signal(a, number):
-    run = a.process.pid
-    for pid in subprocess.run(["pgrep", "-P", str(run)], capture_output=True, text=True, check=True).stdout.split():
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            if b"/carreld\0" in f.read():
-                os.kill(int(pid), number)
-
-
 def session(a, folder):
     """Executes, input, interrupt, death, restart, shutdown."""
     with open(os.path.join(folder, "data.csv"), "w", encoding="ascii") as f:
@@ -118,12 +110,12 @@ def states(a, folder):
     """Busy comes at once and once, whatever the way to the appliance takes; an interrupt's idle is no cell's end."""
     n = Notebook(folder)
     n.run("1")
-    carreld_signal(a, signal.SIGSTOP)
+    os.kill(a.pid_of("carreld"), signal.SIGSTOP)
     try:
         first, second = n.kc.execute("print('so')"), n.kc.execute("2")
         told = [n.kc.get_iopub_msg(timeout=REPLY_S)]
     finally:
-        carreld_signal(a, signal.SIGCONT)
+        os.kill(a.pid_of("carreld"), signal.SIGCONT)
     while told[-1]["parent_header"].get("msg_id") != second or told[-1]["content"].get("execution_state") != "idle":
         told.append(n.kc.get_iopub_msg(timeout=REPLY_S))
     told = [(m["parent_header"]["msg_id"], m["content"].get("execution_state", m["msg_type"])) for m in told]
@@ -189,8 +181,7 @@ def carreld_restarts(a, folder):
         n.kc.execute(code)
         waiting = n.kc.execute("print('behind', n)")
         time.sleep(pause_s)
-        # conf/run starts it again.
-        carreld_signal(a, signal.SIGKILL)
+        a.carreld_kill()
         got, replies = [], []
         while len(replies) < 2:
             replies.append(n.kc.get_shell_msg(timeout=REPLY_S))

@@ -76,23 +76,12 @@ def claim(a, **spec):
     return s
 
 
-def carreld_pid(a):
-    out = subprocess.run(["pgrep", "-f", "/carreld --state"], capture_output=True, text=True).stdout.split()
-    for pid in out:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="ascii") as f:
-            parent = f.read().rsplit(")", 1)[1].split()[1]
-            if int(parent) == a.process.pid:
-                return int(pid)
-    raise AssertionError("no carreld of this appliance")
-
-
 def carreld_killed(a):
-    os.kill(carreld_pid(a), signal.SIGKILL)
+    a.carreld_kill()
 
     def back():
         with contextlib.suppress(OSError, Refused):
             return a.json("GET", "/healthz")["ready"]
-    time.sleep(0.3)
     wait_for(back)
 
 
@@ -225,7 +214,7 @@ def rebuilt(a):
     full(a)
     before = ids_in(a)
     # The one in use is among carreld's open files, in its own view of the cache.
-    pid = carreld_pid(a)
+    pid = a.pid_of("carreld")
     opened = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
     cache = os.environ.get("CARREL_CACHE", "/var/cache/carrel")
     rams = {os.path.join(cache, *p.split("/")[-3:]) for p in opened if p.endswith("/ram")}
@@ -299,7 +288,7 @@ def stopped(pid):
 
 def crash_at(a, name):
     full(a)
-    pid = carreld_pid(a)
+    pid = a.pid_of("carreld")
     with open(a.instants + ".new", "w", encoding="ascii") as f:
         f.write(name)
     os.rename(a.instants + ".new", a.instants)

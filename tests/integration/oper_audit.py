@@ -4,7 +4,6 @@ ended; what was acknowledged is in it after kill -9; an owner sees its own rows 
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -99,9 +98,7 @@ def what_a_crash_leaves(a):
         a.put(s, f"{n}.txt", b"x")
         assert end(a.execute(s, f"print({n})"))["status"] == "ok"
         acknowledged.append(f"{n}.txt")
-    pid = subprocess.run(["pgrep", "-f", f"^/run/.*/carreld --state .*--connections {a.state}/"], capture_output=True, text=True).stdout.split()
-    assert len(pid) == 1, pid
-    os.kill(int(pid[0]), signal.SIGKILL)
+    a.carreld_kill()
     deadline = time.monotonic() + 60
     while True:
         with contextlib.suppress(Exception):

@@ -3,7 +3,6 @@
 a sentence that says how long history is kept; an owner's own bound; carreld killed while much is swept."""
 import contextlib
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -93,18 +92,13 @@ def own_bound(a, s, young):
     a.json("PATCH", f"/v1/owners/{me}", {"quota": {}})
 
 
-def carreld(a):
-    pid = subprocess.run(["pgrep", "-f", f"^/run/.*/carreld --state .*--connections {a.state}/"], capture_output=True, text=True).stdout.split()
-    return int(pid[0]) if pid else None
-
-
 def killed(a, s):
     """kill -9 while it sweeps: no row without its files, no files without a row."""
     for n in range(3):
         made = [a.execute(s, "print('k' * 30000)")[0]["execution_id"] for _ in range(20)]
         store(a, "UPDATE executions SET queued_ms = 1, ended_ms = 1")
         until(lambda: any(gone(a, x) for x in made), "nothing goes")
-        os.kill(carreld(a), signal.SIGKILL)
+        a.carreld_kill()
         until(lambda: all(gone(a, x) for x in made), "the next one goes on")
         spools = set(os.listdir(os.path.join(a.state, "spool")))
         rows = {x for (x,) in store(a, "SELECT id FROM executions")}

@@ -5,7 +5,6 @@ import contextlib
 import csv
 import io
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,14 +34,12 @@ def until(true, what):
 
 
 def carreld_killed(a):
-    pid = subprocess.run(["pgrep", "-f", f"^/run/.*/carreld --state .*--connections {a.state}/"], capture_output=True, text=True).stdout.split()
-    os.kill(int(pid[0]), signal.SIGKILL)
+    a.carreld_kill()
 
     def back():
         with contextlib.suppress(Exception):
             return a.json("GET", "/healthz")["ready"]
         return False
-    time.sleep(0.5)
     until(back, "carreld is back")
 
 

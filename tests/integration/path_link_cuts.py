@@ -3,8 +3,6 @@
 a minute: every line is there once, in order, or a gap is reported."""
 import os
 import random
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -19,8 +17,7 @@ CODE = f"import time\nfor i in range({LINES}):\n    print(i, 'z' * 50)\n    time
 
 def reconnect_through(a, cutter):
     """carreld finds the cutter in the socket's place when it starts anew."""
-    out = subprocess.run(["pgrep", "-P", str(a.process.pid), "-f", "carreld"], capture_output=True, text=True).stdout
-    os.kill(int(out.split()[0]), signal.SIGKILL)
+    a.carreld_kill()
     limit = time.monotonic() + 30
     while not cutter.connections:
         assert time.monotonic() < limit, "carreld did not come back to its sandbox"

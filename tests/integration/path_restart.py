@@ -16,12 +16,6 @@ LINES = 150
 CODE = f"import time\nfor i in range({LINES}):\n    print(i)\n    time.sleep(0.05)"
 
 
-def pid_of(a, pattern):
-    """The part that belongs to this appliance: a child of its launcher."""
-    out = subprocess.run(["pgrep", "-P", str(a.process.pid), "-f", pattern], capture_output=True, text=True).stdout
-    return int(out.split()[0])
-
-
 def patient(call, *args, **kw):
     """The part is away for a moment: try until the launcher has it back."""
     limit = time.monotonic() + 30
@@ -50,7 +44,7 @@ def killed_in_the_middle(a, pattern):
     while not ids:
         time.sleep(0.05)
     time.sleep(1)  # somewhere in the middle of the printed lines
-    os.kill(pid_of(a, pattern), signal.SIGKILL)
+    os.kill(a.pid_of(pattern), signal.SIGKILL)
     thread.join()
 
     events = patient(lambda: list(a.events("GET", f"/v1/executions/{ids[0]}/stream?after=0")))
@@ -69,11 +63,11 @@ def fresh_is_not_forgotten(a):
     """The next cell runs in a fresh kernel: that is told also when carreld was not the same in between."""
     s = patient(a.create)["id"]
     a.execute(s, "import os; os._exit(3)")
-    os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+    a.carreld_kill()
     events = patient(a.execute, s, "print(1)")
     [first] = [e for e in events if e["type"] == "started"]
     assert first["kernel_restarted"] is True, events
-    os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+    a.carreld_kill()
     assert patient(a.json, "GET", f"/v1/executions/{first['execution_id']}")["kernel_restarted"] is True
     assert list(patient(lambda: list(a.events("GET", f"/v1/executions/{first['execution_id']}/stream")))) == events
     patient(a.kill, s)
@@ -94,7 +88,7 @@ def start_is_cut(a):
         thread = threading.Thread(target=client)
         thread.start()
         time.sleep(delay)
-        os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+        a.carreld_kill()
         thread.join()
         rows = patient(a.json, "GET", f"/v1/sandboxes/{s}/executions")["executions"]
         for x in (r["execution_id"] for r in rows if r["execution_id"] not in ids):
@@ -117,7 +111,7 @@ def asked_for_is_cut(a):
         thread = threading.Thread(target=client)
         thread.start()
         time.sleep(delay)
-        os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+        a.carreld_kill()
         thread.join()
         patient(a.execute, s, "import os")
         deadline = time.monotonic() + 30
@@ -153,7 +147,7 @@ def process_is_cut(a):
     assert next(stream)["type"] == "started"
     while text(a.execute(s, "print(running())")) != "2\n":
         time.sleep(0.1)
-    os.kill(pid_of(a, "carreld"), signal.SIGKILL)
+    a.carreld_kill()
     seen = []
     with contextlib.suppress(Exception):  # the connection breaks
         seen += list(stream)

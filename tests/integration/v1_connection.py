@@ -4,7 +4,6 @@ several at once, with floods, questions, interrupts and the kernel's end; who ma
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -163,10 +162,7 @@ def death(a, kernel):
 def carreld_restarts(a, kernel):
     """Killed and started again, it is asked for again; nothing of before is in the way."""
     before = connection(a, kernel)
-    for pid in subprocess.run(["pgrep", "-P", str(a.process.pid)], capture_output=True, text=True, check=True).stdout.split():
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            if b"/carreld\0" in f.read():
-                os.kill(int(pid), signal.SIGKILL)
+    a.carreld_kill()
     deadline = time.monotonic() + REPLY_S
     after = None
     while not after and time.monotonic() < deadline:

@@ -3,8 +3,6 @@
 import contextlib
 import http.client
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -246,8 +244,7 @@ def outlive(a, s, first, second):
     assert running.printed.wait(60)
     queued = waiting(a, s, "print(kept + 1)", kernel_id=second["id"])["execution_id"]
     before = [k["id"] for k in kernels(a, s)]
-    children = subprocess.run(["pgrep", "-P", str(a.process.pid), "-f", "carreld"], capture_output=True, text=True)
-    os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+    a.carreld_kill()
     limit = time.monotonic() + 60
     while True:
         try:

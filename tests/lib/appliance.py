@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ import urllib.parse
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIP = 77
+PART_S = 30  # until a part that died was started again
 # A first start makes the warm snapshot: a cold boot under TCG; in the lab under KVM, which is emulated itself.
 READY_S = 900 if os.environ.get("CARREL_LAB") else 300
 
@@ -126,6 +128,24 @@ class Appliance:
         if self.own_state:
             shutil.rmtree(self.state, ignore_errors=True)
         assert kind or not left, "left behind: " + "; ".join(left)
+
+    def pid_of(self, part):
+        """"carreld", "carrel-spawn" or "nginx": this appliance's, a child of its launcher."""
+        deadline = time.monotonic() + PART_S
+        while True:
+            out = subprocess.run(["pgrep", "-P", str(self.process.pid), "-f", rf"^([^ ]*/)?{part}\b"], capture_output=True,
+                                 text=True, check=False).stdout
+            if out:
+                return int(out.split()[0])
+            assert time.monotonic() < deadline, f"there is no {part}"
+            time.sleep(0.05)  # it is being started again
+
+    def carreld_kill(self):
+        """Returns once it is dead; the launcher starts another."""
+        pid = self.pid_of("carreld")
+        with open(os.pidfd_open(pid), "rb") as dead:
+            os.kill(pid, signal.SIGKILL)
+            select.select([dead], [], [])
 
     # --- HTTP ---
 
