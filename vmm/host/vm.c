@@ -69,25 +69,30 @@ void vm_abort(struct vm *vm, const char *reason, const char *message)
 	vm_send(vm, SPAWN_STOP);
 }
 
-/* What the monitor said last is the best sentence there is when nothing else was noted. */
-static void ended_message(const struct vm *vm, const char *reason, char *ret, size_t size)
+/* What the monitor said last is the best sentence there is when nothing else was noted; why a guest's
+ * kernel gave up is on its console, in the guest's words. */
+static void crash_message(const struct vm *vm, char *message, size_t size)
 {
+	const char *run_dir = vm->engine->run_dir;
 	char line[160];
+	size_t used;
 
-	snprintf(ret, size, "%s", vm->message);
-	if (vm->message[0] || strncmp(reason, "crashed", strlen("crashed")) != 0)
-		return;
-	if (log_tail_line(vm->engine->run_dir, vm->id, "qemu.log", line, sizeof(line)) == 0 && line[0])
-		snprintf(ret, size, "%s ended: %s", vm->monitor->name, line);
-	else
-		snprintf(ret, size, "The virtual machine ended by itself.");
+	if (!message[0] && log_tail_line(run_dir, vm->id, "qemu.log", line, sizeof(line)) == 0 && line[0])
+		snprintf(message, size, "%s ended: %s", vm->monitor->name, line);
+	else if (!message[0])
+		snprintf(message, size, "The virtual machine ended by itself.");
+	used = strlen(message);
+	if (log_tail_from(run_dir, vm->id, "console.log", "Kernel panic", line, sizeof(line)) == 0)
+		snprintf(message + used, size - used, " Its console said: %s", line);
 }
 
 static void vm_ended_event(struct vm *vm, const char *reason)
 {
 	char message[SPAWN_MESSAGE_MAX];
 
-	ended_message(vm, reason, message, sizeof(message));
+	snprintf(message, sizeof(message), "%s", vm->message);
+	if (strncmp(reason, "crashed", strlen("crashed")) == 0)
+		crash_message(vm, message, sizeof(message));
 	vm_end(vm, reason, message);
 }
 
