@@ -8,6 +8,7 @@
 
 #include "agent.h"
 #include "cgroup.h"
+#include "crash.h"
 #include "events.h"
 #include "kernel.h"
 #include "machine.h"
@@ -146,6 +147,11 @@ static int run_machine(struct agent *a)
 	return a->opt.system && getpid() == 1 ? machine_prepare() : 0;
 }
 
+static int run_crash(struct agent *a)
+{
+	return a->opt.system ? crash_watch() : 0;
+}
+
 static int run_loop(struct agent *a)
 {
 	return uv_loop_init(&a->loop);
@@ -165,6 +171,7 @@ static int run_link(struct agent *a)
 static const struct step steps[] = {
 	{ "mount what a guest needs", run_machine },
 	{ "prepare itself", prepare_process },
+	{ "watch for its own faults", run_crash },
 	{ "make the cgroups", cgroup_start },
 	{ "make its loop", run_loop },
 	{ "reap children", run_reaper },

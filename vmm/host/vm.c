@@ -69,8 +69,18 @@ void vm_abort(struct vm *vm, const char *reason, const char *message)
 	vm_send(vm, SPAWN_STOP);
 }
 
-/* What the monitor said last is the best sentence there is when nothing else was noted; why a guest's
- * kernel gave up is on its console, in the guest's words. */
+/* Why a guest gave up is on its console, in the guest's words: the agent's, else its kernel's. */
+static bool guest_said(const struct vm *vm, char *ret, size_t size)
+{
+	static const char *const words[] = { "carrel-agent: died", "Kernel panic" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (log_tail_from(vm->engine->run_dir, vm->id, "console.log", words[i], ret, size) == 0)
+			return true;
+	return false;
+}
+
+/* What the monitor said last is the best sentence there is when nothing else was noted. */
 static void crash_message(const struct vm *vm, char *message, size_t size)
 {
 	const char *run_dir = vm->engine->run_dir;
@@ -82,7 +92,7 @@ static void crash_message(const struct vm *vm, char *message, size_t size)
 	else if (!message[0])
 		snprintf(message, size, "The virtual machine ended by itself.");
 	used = strlen(message);
-	if (log_tail_from(run_dir, vm->id, "console.log", "Kernel panic", line, sizeof(line)) == 0)
+	if (guest_said(vm, line, sizeof(line)))
 		snprintf(message + used, size - used, " Its console said: %s", line);
 }
 
