@@ -104,7 +104,7 @@ struct vm_ops {
 struct engine_ops {
 	const char *name;    /* as the API shows it: "tcg", "kvm" */
 	const char *monitor; /* "carrel-vmm" or "qemu": what runs the machine */
-	const char *accel;  /* part of a snapshot's key: "tcg,Nehalem", "kvm,host" */
+	const char *accel;  /* part of a snapshot's key: "tcg,Nehalem,+arat", "kvm,host" */
 	/* 0 when this host can run it; else -ENODEV and the reason as a sentence. */
 	int (*probe)(char *ret_why, unsigned size);
 	int (*start)(struct engine *e, const struct vm_config *config, const struct vm_ops *ops, void *arg,

@@ -433,8 +433,8 @@ static void sandbox_boot_instead(void *arg)
 		template_clone_result(t, false);
 		starts_leave(sb);
 	}
-	core_log("sandbox %s: its clone did not come up, it is %s instead", sb->id,
-		 sb->template ? "cloned again" : "booted");
+	core_log("sandbox %s: its clone did not come up (%s%s%s), it is %s instead", sb->id, sb->gone_reason,
+		 sb->gone_message[0] ? ": " : "", sb->gone_message, sb->template ? "cloned again" : "booted");
 	sandbox_enter(sb, SANDBOX_CREATING);
 	sandbox_machine_start(sb);
 }

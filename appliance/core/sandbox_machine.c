@@ -141,6 +141,12 @@ static void vm_gone(void *arg)
 	sandbox_end(sb, sb->gone_reason, sb->gone_message);
 }
 
+static void gone_note(struct sandbox *sb, const char *reason, const char *message)
+{
+	snprintf(sb->gone_reason, sizeof(sb->gone_reason), "%s", reason);
+	snprintf(sb->gone_message, sizeof(sb->gone_message), "%s", message ? message : "");
+}
+
 static void on_vm_ended(struct vm *vm, const char *reason, const char *message, void *arg)
 {
 	struct sandbox *sb = arg;
@@ -149,15 +155,16 @@ static void on_vm_ended(struct vm *vm, const char *reason, const char *message, 
 	sb->vm_ended = true;
 	if (life_busy(sb) && sb->state <= SANDBOX_PAUSED) {
 		/* Not from inside the engine's callback: it may be let go of. */
-		snprintf(sb->gone_reason, sizeof(sb->gone_reason), "%s", reason);
-		snprintf(sb->gone_message, sizeof(sb->gone_message), "%s", message ? message : "");
+		gone_note(sb, reason, message);
 		hub_post(sb->core->hub, &sb->gone_item, vm_gone, sb);
 		return;
 	}
-	if (sb->state == SANDBOX_CREATING && sb->template && strcmp(reason, REASON_DEADLINE) != 0)
+	if (sb->state == SANDBOX_CREATING && sb->template && strcmp(reason, REASON_DEADLINE) != 0) {
+		gone_note(sb, reason, message);
 		sb->gave_up_clone = true;
-	else
+	} else {
 		sandbox_end(sb, reason, message);
+	}
 	sandbox_vm_gone(sb);
 }
 

@@ -18,7 +18,7 @@
 #include "vmm/engine.h"
 #include "vmm/host/pages.h"
 
-enum { MACHINES_MAX = 64, WORDS_MAX = 12 };
+enum { MACHINES_MAX = 128, WORDS_MAX = 12 };
 
 static struct {
 	char id[SPAWN_ID_MAX];

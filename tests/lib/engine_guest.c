@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/random.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -101,6 +102,16 @@ static void ping(FILE *out)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	fprintf(out, "pong %ld %ld.%03ld\n", ++count, (long)now.tv_sec, now.tv_nsec / 1000000);
+}
+
+static void draw(FILE *out)
+{
+	unsigned char bytes[16];
+
+	fprintf(out, getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes) ? "random " : "failed");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		fprintf(out, "%02x", bytes[i]);
+	fprintf(out, "\n");
 }
 
 enum { PAGE = 4096 };
@@ -231,6 +242,8 @@ static void command(FILE *out, char *line)
 		spew(out);
 	} else if (strcmp(line, "ping") == 0) {
 		ping(out);
+	} else if (strcmp(line, "random") == 0) {
+		draw(out);
 	} else if (strncmp(line, "fill ", 5) == 0) {
 		memset(memory, atoi(line + 5), memory_size);
 		fprintf(out, "filled\n");

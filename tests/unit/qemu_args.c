@@ -123,7 +123,7 @@ static void accelerators_differ_where_they_must(void)
 			 k = build(SPAWN_ENGINE_QEMU_KVM, SPAWN_BOOT);
 
 	CHECK(has_pair(&t, "-accel", "tcg,thread=multi,tb-size=32"));
-	CHECK(has_pair(&t, "-cpu", "Nehalem,spec-ctrl=off"));
+	CHECK(has_pair(&t, "-cpu", "Nehalem,+arat,spec-ctrl=off"));
 	CHECK(strstr(value_of(&t, "-append"), "mitigations=off") != NULL);
 	CHECK(has_pair(&k, "-accel", "kvm"));
 	CHECK(has_pair(&k, "-cpu", "host"));
