@@ -8,7 +8,6 @@ Leaving the block asks the monitor to quit and checks how it ended.
 """
 import array
 import contextlib
-import glob
 import os
 import select
 import socket
@@ -18,8 +17,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from images import CACHE, newest_image  # noqa: E402
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CACHE = os.environ.get("CARREL_CACHE", "/var/cache/carrel")
 PROGRAM = os.path.join(TOP, "build", "carrel-vmm")
 CALLS = os.path.join(TOP, "build", "lab", "calls")
 HELLO = os.path.join(TOP, "build", "lab", "hello")
@@ -38,11 +39,11 @@ VERSION = 1
 
 def image():
     """-> directory of the newest guest image in the cache"""
-    found = sorted(glob.glob(os.path.join(CACHE, "images", "*", "vmlinux")), key=os.path.getmtime)
+    found = newest_image()
     if not found:
         print(f"no guest image below {CACHE}: make image makes one")
         sys.exit(77)
-    return os.path.dirname(found[-1])
+    return found
 
 
 def cpio_file(name, data, mode=0o100755):

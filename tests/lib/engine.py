@@ -22,10 +22,11 @@ import tempfile
 import threading
 import time
 
+from images import CACHE, newest_image
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, "build")
 LAB = os.environ.get("CARREL_LAB")
-CACHE = os.environ.get("CARREL_CACHE", "/var/cache/carrel")
 SKIP = 77
 CLIENT_UID = 64811  # stands for carreld's user
 UID_BASE = 1879052288  # the sandboxes' users
@@ -53,10 +54,10 @@ def cpio_file(name, data, mode=0o100755):
 
 def image():
     """-> (vmlinux, initrd) of the newest image in the cache"""
-    found = sorted(glob.glob(os.path.join(CACHE, "images", "*", "vmlinux")), key=os.path.getmtime)
+    found = newest_image()
     if not found:
         skip(f"no guest image below {CACHE}: make run or make image makes one")
-    return found[-1], os.path.join(os.path.dirname(found[-1]), "initrd")
+    return os.path.join(found, "vmlinux"), os.path.join(found, "initrd")
 
 
 def run(*argv):
