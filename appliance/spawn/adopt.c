@@ -46,10 +46,7 @@ static void adopt_ended(struct spawn *s, struct sandbox *b, int dir)
 
 	if (!err && !empty)
 		fprintf(stderr, "carrel-spawn: %s: processes without a keeper were killed\n", b->id);
-	err = sandbox_group_remove(s, b);
-	if (err)
-		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id,
-			strerror(-err));
+	groups_remove(s, b);
 	rundir_remove_sockets(dir);
 	rundir_reason_read(dir, b->reason, sizeof(b->reason));
 	b->state = SANDBOX_ENDED;

@@ -134,7 +134,13 @@ static bool may_exit(struct spawn *s)
 	for (unsigned i = 0; i < SPAWN_SANDBOXES_MAX; i++)
 		if (s->sandboxes[i] && s->sandboxes[i]->state != SANDBOX_ENDED)
 			return false;
-	return true;
+	return !s->groups_left;
+}
+
+/* 0: there is nothing to wait for. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
 }
 
 /* One event a turn: a handler may close what a second one would point at. */
@@ -143,7 +149,7 @@ void loop_run(struct spawn *s)
 	struct epoll_event event;
 
 	while (!may_exit(s)) {
-		uint64_t now = now_ms(), next = sandbox_kill_late(s, now);
+		uint64_t now = now_ms(), next = earlier(sandbox_kill_late(s, now), groups_retry(s, now));
 		int n = epoll_wait(s->epoll_fd, &event, 1, next ? (int)(next - now) : -1);
 
 		if (n == 1) {

@@ -68,26 +68,13 @@ void sandbox_client_gone(struct spawn *s, const struct client *c)
 		sandbox_forget_client(s->sandboxes[i], c);
 }
 
-int sandbox_group_remove(const struct spawn *s, const struct sandbox *b)
-{
-	const struct cgroup base = cgroup_base_of(&b->cgroup);
-	int err = cgroup_remove(&b->cgroup);
-
-	if (!err && !cgroup_same(&base, &s->base))
-		cgroup_base_remove(&base);
-	return err;
-}
-
 /* Nothing of it runs any more: groups and sockets go, logs and reason stay
  * until SPAWN_FORGET. */
 static void clean_up(struct spawn *s, struct sandbox *b, bool keep_reason)
 {
 	int dir = rundir_open(s->run_fd, b->id);
-	int err = sandbox_group_remove(s, b);
 
-	if (err)
-		fprintf(stderr, "carrel-spawn: %s: cannot remove its control group: %s\n", b->id,
-			strerror(-err));
+	groups_remove(s, b);
 	if (dir < 0)
 		return;
 	rundir_remove_sockets(dir);
@@ -262,12 +249,11 @@ int sandbox_deadline(struct spawn *s, struct sandbox *b, uint64_t boottime_ns, c
 
 int sandbox_forget(struct spawn *s, struct sandbox *b)
 {
-	int err;
+	int err = 0;
 
 	if (b->state != SANDBOX_ENDED)
 		return -EBUSY;
-	err = sandbox_group_remove(s, b);
-	if (!err)
+	if (!groups_forget(s, b->id))
 		err = rundir_remove(s->run_fd, b->id);
 	if (!err)
 		sandbox_free(s, b);

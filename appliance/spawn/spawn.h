@@ -79,6 +79,8 @@ struct spawn_options {
 	bool stop_on_exit;
 };
 
+struct group_left; /* groups.c */
+
 struct spawn {
 	struct spawn_options options;
 	int epoll_fd, run_fd;
@@ -86,6 +88,7 @@ struct spawn {
 	struct cgroup base; /* of what starts; what was adopted may lie in another */
 	struct client clients[SPAWN_CLIENTS_MAX];
 	struct sandbox *sandboxes[SPAWN_SANDBOXES_MAX]; /* by slot */
+	struct group_left *groups_left;                 /* of sandboxes that ended */
 	bool exiting;
 	uint64_t exit_at_ms;
 };
@@ -98,6 +101,16 @@ void watch_close(struct spawn *s, struct watch *w);
 uint64_t now_ms(void);
 int loop_open(struct spawn *s, char *ret_message, size_t size);
 void loop_run(struct spawn *s);
+/* groups.c */
+/* Removes the control group of one in which nothing runs, now or as soon as the kernel lets it. An earlier base goes
+ * with the last one in it. */
+void groups_remove(struct spawn *s, const struct sandbox *b);
+/* Its runtime directory goes when its group does; false: no group of that id is left. */
+bool groups_forget(struct spawn *s, const char *id);
+/* The id, and its group, is a new sandbox's. */
+void groups_taken(struct spawn *s, const char *id);
+/* Tries those again that are left; when to call again on now_ms()'s clock, or 0. */
+uint64_t groups_retry(struct spawn *s, uint64_t now);
 /* client.c */
 void client_accept(struct spawn *s, struct watch *w, uint32_t events);
 void client_reply(struct spawn *s, struct client *c, const struct spawn_reply *reply);
@@ -110,8 +123,6 @@ int sandbox_forget(struct spawn *s, struct sandbox *b);
 void sandbox_client_gone(struct spawn *s, const struct client *c);
 /* Kills what has not obeyed; the time of the next call, or 0. */
 uint64_t sandbox_kill_late(struct spawn *s, uint64_t now);
-/* Nothing runs in its control group. An earlier base goes with the last one in it. */
-int sandbox_group_remove(const struct spawn *s, const struct sandbox *b);
 /* Watches a keeper that runs; takes both descriptors. */
 int sandbox_watch(struct spawn *s, struct sandbox *b, int keeper_fd, int pidfd);
 void sandbox_free(struct spawn *s, struct sandbox *b);

@@ -294,6 +294,7 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 		return fail(ret_message, -ESHUTDOWN, "start anything while carrel-spawn ends");
 	if (request->engine == SPAWN_ENGINE_KVM ? !s->options.vmm : !s->options.qemu[0])
 		return fail(ret_message, -EOPNOTSUPP, "find the monitor, QEMU or carrel-vmm,");
+	groups_taken(s, request->id);
 	dir = rundir_make(s->run_fd, request->id, s->options.client_gid);
 	if (dir < 0)
 		return fail(ret_message, dir, "make a runtime directory");

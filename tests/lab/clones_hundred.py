@@ -42,33 +42,19 @@ def main():
             d.start(name, "clone", host.clone_files(source, name))
         d.wait_all([f"started {name}" for name in names], START_S)
         seconds = time.monotonic() - began
-        guests = [host.guest(name) for name in names[::CLONES // ANSWER]]
+        # Connected all: the test's guest looks every 2 ms whether somebody is there.
+        connected = [host.guest(name) for name in names]
+        guests = connected[::CLONES // ANSWER]
         assert all(g.ask("ping").startswith("pong 1 ") for g in guests)
         drawn = {g.ask("random") for g in guests}
         assert len(drawn) == ANSWER and all(len(r) == len("random ") + 32 for r in drawn), drawn
-        for g in guests:
-            t = time.monotonic()
-            try:
-                assert g.ask("painted 7 1") == "wrong 0"
-            except TimeoutError:
-                import subprocess
-                n = g.path.split("/")[-2]
-                print("STUCK", n, flush=True)
-                for i in range(3):
-                    subprocess.run(["bash", "/carrel/tests/lab/zz_diag.sh", str(host.qemu(n))])
-                    time.sleep(3)
-                subprocess.run("cat /proc/loadavg; free -m; top -b -n1 | head -20", shell=True)
-                g2 = host.guest(n); g2.s.settimeout(20)
-                try: print("second connection:", g2.ask("ping"))
-                except TimeoutError: print("second connection: deaf")
-                raise
-            print("painted", g.path.split("/")[-2], round(time.monotonic() - t, 1), flush=True)
+        assert all(g.ask("painted 7 1") == "wrong 0" for g in guests)
         used = before - available_mb()
         print(f"{CLONES} clones of {MEMORY_MB} MiB started in {seconds:.1f} s; the host has {used} MiB less")
         assert used < CLONES * MEMORY_MB // 10, "the clones do not share their snapshot's memory"
         own = [sum(private_kib(host.qemu(name), MEMORY_MB)) for name in names]
         print(f"private KiB a clone, without its keeper: median {sorted(own)[CLONES // 2]}, most {max(own)}")
-        for g in guests:
+        for g in connected:
             g.close()
         for name in names:
             d.say("stop", name, "asked")
