@@ -219,7 +219,8 @@ static bool pool_serves(const struct core *c, const struct sandbox_spec *spec, c
 	return c->pool->max > 0 && spec->cpus == (double)cls->vcpus;
 }
 
-struct pool_member *pool_find(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls)
+struct pool_member *pool_find(struct core *c, const struct image *image, const struct sandbox_spec *spec,
+			      const struct vm_class *cls)
 {
 	struct pool_member *m, *found = NULL;
 
@@ -227,7 +228,7 @@ struct pool_member *pool_find(struct core *c, const struct sandbox_spec *spec, c
 		return NULL;
 	/* The oldest of them: what waits longest is used before it has to be replaced. */
 	for (m = c->pool->members; m; m = m->next) {
-		if (memcmp(&m->cls, cls, sizeof(*cls)) != 0 || m->step != POOL_READY)
+		if (m->template->image != image || memcmp(&m->cls, cls, sizeof(*cls)) != 0 || m->step != POOL_READY)
 			continue;
 		if (pool_member_usable(m))
 			found = m;

@@ -148,7 +148,7 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 static void member_identify(struct pool_member *m, enum pool_step step)
 {
 	struct identity_spec spec = { .hostname = m->id,
-				      .env = json_object_get(m->core->image.recipe, "env"),
+				      .env = json_object_get(m->template->image->recipe, "env"),
 				      .memory_mb = m->cls.memory_mb,
 				      .disk_mb = m->cls.disk_mb };
 
@@ -218,7 +218,7 @@ static void member_launch(struct pool_member *m)
 					  .ram_fd = t->snapshot.ram_fd,
 					  .state_fd = t->snapshot.state_fd,
 					  .pages_fd = -1,
-					  .rootfs_fd = m->core->image.rootfs_fd,
+					  .rootfs_fd = m->template->image->rootfs_fd,
 					  .scratch_fd = m->scratch_fd,
 					  .kernel_fd = -1,
 					  .initrd_fd = -1,

@@ -208,7 +208,7 @@ static void on_running_commit(int err, const char *message, void *arg)
 static bool first_kernels(struct sandbox *sb, json_t *kernels)
 {
 	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
-	const char *language = kernel_language(sb->core, NULL);
+	const char *language = kernel_language(sb->from, NULL);
 	struct kernel *k;
 
 	if (sb->source)

@@ -33,7 +33,7 @@ struct sandbox_waiter {
 	struct hub_call call;
 	struct core *core;
 	const char *owner, *id;
-	const struct sandbox_spec *spec;
+	struct sandbox_spec *spec;
 	unsigned quota; /* sandboxes its owner may have */
 	unsigned timeout_s;
 	struct source *source; /* of a copy; borrowed */
@@ -58,6 +58,7 @@ struct sandbox {
 	char id[STORE_ID_MAX], owner[STORE_ID_MAX];
 	enum sandbox_state state;
 	char template_name[64], image[72];
+	struct image *from; /* its image, open: the default one where its own is gone from the cache */
 	const char *started; /* "clone", "boot", "pool", "fork", "snapshot" */
 	unsigned memory_mb, disk_mb;
 	double cpus;

@@ -37,7 +37,7 @@ enum {
 /* env of the template's recipe below the sandbox's own. */
 static json_t *environment(const struct sandbox *sb)
 {
-	json_t *env = json_deep_copy(json_object_get(sb->core->image.recipe, "env"));
+	json_t *env = json_deep_copy(json_object_get(sb->from->recipe, "env"));
 
 	if (!json_is_object(env)) {
 		json_decref(env);
@@ -236,7 +236,7 @@ static void copy_launch(struct sandbox *sb, int scratch_fd)
 
 static void machine_launch(struct sandbox *sb, int scratch_fd)
 {
-	const struct image *image = &sb->core->image;
+	const struct image *image = sb->from;
 	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
 	struct template *t = sb->template;
 	struct vm_config config = {
@@ -306,7 +306,7 @@ static void scratch_done(void *arg)
 
 void sandbox_machine_start(struct sandbox *sb)
 {
-	const struct image *image = &sb->core->image;
+	const struct image *image = sb->from;
 	struct scratch_job *job = calloc(1, sizeof(*job));
 	struct template *t = sb->template;
 

@@ -138,22 +138,23 @@ static void template_check(struct template *t)
 		template_want_build(t);
 }
 
-struct template *template_get(struct core *c, const struct vm_class *cls)
+struct template *template_get(struct core *c, struct image *image, const struct vm_class *cls)
 {
 	struct template_set *ts = c->templates;
 	struct template *t;
 	char key[65];
 
 	for (t = ts->list; t; t = t->next) {
-		if (memcmp(&t->cls, cls, sizeof(*cls)) == 0)
+		if (t->image == image && memcmp(&t->cls, cls, sizeof(*cls)) == 0)
 			return t;
 	}
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->core = c;
+	t->image = image;
 	t->cls = *cls;
-	snapshot_key(&c->image, ts->fingerprint, cls, key);
+	snapshot_key(image, ts->fingerprint, cls, key);
 	snprintf(t->path, sizeof(t->path), "%s/%s", ts->dir, key);
 	t->next = ts->list;
 	ts->list = t;

@@ -1,4 +1,4 @@
-/* The warm snapshots of the default template, one a size class: looked up,
+/* The warm snapshots, one an image and size class: looked up,
  * checked once, built when missing, built again when they no longer load.
  *
  * Hub thread only. One build runs at a time; the others wait their turn.
@@ -35,6 +35,7 @@ struct template
 {
 	struct template *next;
 	struct core *core;
+	struct image *image;
 	struct vm_class cls;
 	enum template_state state;
 	char path[SNAPSHOT_PATH_MAX];
@@ -57,9 +58,9 @@ void template_set_free(struct template_set *ts);
 
 /* The smallest class that holds what is asked for; false: none does, boot with exactly that. */
 bool template_class(unsigned memory_mb, double cpus, unsigned disk_mb, struct vm_class *ret);
-/* The class's template, made known (and checked or built in the background) on first use. NULL: out of
+/* The one of that image and class, made known (and checked or built in the background) on first use. NULL: out of
  * memory. */
-struct template *template_get(struct core *c, const struct vm_class *cls);
+struct template *template_get(struct core *c, struct image *image, const struct vm_class *cls);
 /* True: .snapshot can be cloned now. Otherwise sees to it that it can be later. */
 bool template_ready(struct template *t);
 /* How a clone went: two failures in a row spoil the snapshot, and it is built again. */

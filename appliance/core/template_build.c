@@ -78,7 +78,7 @@ static void build_say(struct template_build *b)
 
 	snprintf(t->why, sizeof(t->why), "The warm snapshot is being made: %s, %d s.", steps[b->step].what,
 		 seconds);
-	core_log("template %s, %u MB: %s (%d s)", b->core->settings->template_name, t->cls.memory_mb,
+	core_log("template %s, %u MB: %s (%d s)", t->image->template_name, t->cls.memory_mb,
 		 steps[b->step].what, seconds);
 }
 
@@ -155,7 +155,7 @@ static void seal_work(void *arg)
 	struct template_build *b = arg;
 
 	b->work_failed = snapshot_seal(&b->snapshot, b->template->path, template_fingerprint(b->core),
-				       &b->core->image, &b->fault) < 0;
+				       b->template->image, &b->fault) < 0;
 }
 
 static void seal_done(void *arg)
@@ -165,7 +165,7 @@ static void seal_done(void *arg)
 	b->working = false;
 	b->failed |= b->work_failed;
 	if (!b->failed)
-		core_log("template %s, %u MB: ready after %d s", b->core->settings->template_name,
+		core_log("template %s, %u MB: ready after %d s", b->template->image->template_name,
 			 b->template->cls.memory_mb, (int)((mono_ms() - b->began_ms) / 1000));
 	build_finish(b);
 }
@@ -298,7 +298,7 @@ static void on_kernel(int err, int status, json_t *reply, void *arg)
 		return;
 	}
 	b->language++;
-	b->kernel_made = !kernel_language_at(b->core, b->language);
+	b->kernel_made = !kernel_language_at(b->template->image, b->language);
 	if (b->kernel_made)
 		build_attach(b);
 	else
@@ -308,12 +308,12 @@ static void on_kernel(int err, int status, json_t *reply, void *arg)
 /* One of each language: the first cell of any is a warm one. */
 static void build_kernel(struct template_build *b)
 {
-	const char *language = kernel_language_at(b->core, b->language);
+	const char *language = kernel_language_at(b->template->image, b->language);
 	char id[STORE_ID_MAX];
 	json_t *body;
 
 	build_step(b, STEP_KERNEL);
-	kernel_default_agent_id(b->core, language, id);
+	kernel_default_agent_id(b->template->image, language, id);
 	body = json_pack("{s:s,s:s}", "id", id, "language", language);
 	if (guest_call(b->guest, "POST", "/kernels", body, steps[STEP_KERNEL].limit_s * 1000, on_kernel, b) <
 	    0)
@@ -381,7 +381,7 @@ static void build_boot(struct template_build *b)
 	static const struct vm_ops ops = { .started = on_vm_started,
 					   .ended = on_vm_ended,
 					   .done = on_vm_done };
-	const struct image *image = &b->core->image;
+	const struct image *image = b->template->image;
 	struct vm_config config = { .id = b->id,
 				    .mode = VM_TEMPLATE,
 				    .cls = b->snapshot.cls,
@@ -414,7 +414,7 @@ static void files_work(void *arg)
 	struct vm_class cls = b->snapshot.cls;
 
 	b->work_failed =
-		snapshot_begin(b->template->path, &b->core->image, &cls, &b->snapshot, &b->fault) < 0;
+		snapshot_begin(b->template->path, b->template->image, &cls, &b->snapshot, &b->fault) < 0;
 	b->has_files = !b->work_failed;
 }
 

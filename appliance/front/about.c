@@ -61,3 +61,11 @@ int about_templates(struct request *r, struct fault *f)
 		return err;
 	return core_templates(r->core, &list) ? fault_no_memory(f) : respond_json(r, 200, list, f);
 }
+
+int about_template(struct request *r, struct fault *f)
+{
+	json_t *one;
+	int err = core_template(r->core, r->id, &one, f);
+
+	return err ? err : respond_json(r, 200, one, f);
+}

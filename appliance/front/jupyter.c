@@ -9,8 +9,6 @@
 
 enum {
 	IDLE_S = 30 * 60, /* without a client a kernel's sandbox is paused after that */
-	MEMORY_MB = 1024,
-	DISK_MB = 1024,
 };
 
 struct kernel_body {
@@ -119,8 +117,6 @@ static int sandbox_for(struct request *r, const struct kernel_body *b, const cha
 {
 	struct sandbox_spec spec = {
 		.timeout_s = b->idle_s,
-		.memory_mb = MEMORY_MB,
-		.disk_mb = DISK_MB,
 		.cpus = 1,
 		.pause_on_timeout = true,
 		.auto_resume = true,

@@ -1,0 +1,29 @@
+/* The images that sandboxes run, by name and by hash. A template built here is
+ * $STATE/templates/NAME with a file `image` in it, the hash of its newest one; what it
+ * is replaced with is used from the next sandbox on. Beside them is the default one.
+ *
+ * Once opened an image stays open for the core's life. Hub thread only (or before it
+ * runs), but for images_list().
+ */
+#ifndef CARREL_IMAGES_H
+#define CARREL_IMAGES_H
+
+#include "core_inner.h"
+
+enum { IMAGES_LISTED_MAX = 1000 }; /* templates shown */
+
+/* What the name means now. NULL and a sentence: there is none, or its image cannot be opened. */
+struct image *images_named(struct core *c, const char *name, struct fault *f);
+/* The one a sandbox was made of; the default where that is gone from the cache. */
+struct image *images_hashed(struct core *c, const char *hash);
+void images_close(struct core *c);
+/* The class of sandboxes that ask for no limits. */
+void image_class(const struct image *image, struct vm_class *ret);
+/* Limits that are 0 become the recipe's. */
+void image_limits(const struct image *image, struct sandbox_spec *spec);
+/* An array of all of them as the REST face shows them; name NULL, or only that one. Any thread. */
+json_t *images_list(const struct core *c, const char *name);
+/* Calls for each template that was built here. Any thread. */
+void images_each(const struct core *c, void (*call)(const char *name, void *arg), void *arg);
+
+#endif
