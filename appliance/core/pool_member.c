@@ -10,6 +10,7 @@
 #include "../store/ids.h"
 #include "identity.h"
 #include "instant.h"
+#include "kernel.h"
 #include "template.h"
 #include "times.h"
 #include "warmup.h"
@@ -118,9 +119,11 @@ static void member_warm(struct pool_member *m)
 {
 	static const struct warmup_ops ops = { .over = on_warm };
 	const struct snapshot *s = &m->template->snapshot;
+	const struct warmup_kernel kernel = { .language = kernel_language(m->template->image, NULL),
+					      .agent_id = KERNEL_DEFAULT_ID };
 
 	m->step = POOL_WARMUP;
-	m->warmup = warmup_new(WARMUP_CLONE, s->received, s->sent, &ops, m);
+	m->warmup = warmup_new(WARMUP_CLONE, &kernel, s->received, s->sent, &ops, m);
 	if (!m->warmup || warmup_attach(m->warmup, guest_link(m->machine.guest)) < 0)
 		pool_member_end(m, "its kernel could not be asked to warm up.");
 }

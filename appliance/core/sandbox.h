@@ -11,6 +11,7 @@
 #include "base.h"
 #include "core_inner.h"
 #include "guest.h"
+#include "snapshot.h"
 #include "state.h"
 #include "unstored.h"
 #include "usage.h"
@@ -75,6 +76,8 @@ struct sandbox {
 	struct source *source;                   /* started from this, until it runs */
 	struct base base;                        /* the warm snapshot under its memory */
 	uint64_t channel_received, channel_sent; /* where its snapshot's default kernel stands */
+	struct snapshot_channel warm[SNAPSHOT_WARM_MAX]; /* and others in it */
+	unsigned warm_count;
 	json_t *ready_kernels;                   /* of a machine that was taken over */
 	enum { START_OVER, START_WAITS, START_RUNS } start; /* starts.h */
 	struct vm *vm;

@@ -171,11 +171,13 @@ static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
 
 static const struct vm_ops vm_ops = { .started = on_vm_started, .ended = on_vm_ended, .done = on_vm_done };
 
-/* What the clone is made from is what may be saved of it later. */
+/* What the clone is made from is what may be saved of it later; and which kernels are in it. */
 static void base_note(struct sandbox *sb, const struct template *t)
 {
 	const char *key = strrchr(t->path, '/');
 
+	memcpy(sb->warm, t->snapshot.warm, sizeof(sb->warm));
+	sb->warm_count = t->snapshot.warm_count;
 	snprintf(sb->base.key, sizeof(sb->base.key), "%s", key ? key + 1 : "");
 	memcpy(sb->base.ram, t->snapshot.ram_hash, sizeof(sb->base.ram));
 }

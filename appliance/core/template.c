@@ -215,7 +215,7 @@ void template_built(struct template *t, int err, const struct fault *f)
 	if (!err) {
 		t->state = TEMPLATE_READY;
 		t->clone_failures = 0;
-	} else if (++t->tries < TEMPLATE_TRIES && !t->core->stopping) {
+	} else if (++t->tries < TEMPLATE_TRIES && !t->core->stopping && strcmp(f->code, TEMPLATE_WARM_FAILED) != 0) {
 		core_log("template: %s Trying again (%u of %d).", f->message, t->tries + 1, TEMPLATE_TRIES);
 		template_want_build(t);
 		return;

@@ -20,6 +20,9 @@ enum {
 	TEMPLATE_CLONE_FAILURES = 2,
 };
 
+/* Code of a fault that another try would end in, too. */
+#define TEMPLATE_WARM_FAILED "warm_failed"
+
 enum template_state {
 	TEMPLATE_NONE,
 	TEMPLATE_CHECKING,
