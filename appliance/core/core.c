@@ -104,8 +104,6 @@ static void warm_begin(const char *name, void *arg)
 	struct image *image;
 	struct fault f;
 
-	if (strcmp(name, c->settings->template_name) == 0)
-		return;
 	image = images_named(c, name, &f);
 	if (!image) {
 		core_log("template %s: %s", name, f.message);
@@ -372,9 +370,9 @@ int core_stats(struct core *c, json_t **ret)
 	return 0;
 }
 
-int core_templates(struct core *c, json_t **ret)
+int core_templates(struct core *c, const char *after, unsigned limit, json_t **ret)
 {
-	*ret = json_pack("{s:o, s:n}", "templates", images_list(c, NULL), "next");
+	*ret = images_list(c, after, limit);
 	return *ret ? 0 : -ENOMEM;
 }
 
@@ -410,7 +408,6 @@ int core_template(struct core *c, const char *name, json_t **ret, struct fault *
 {
 	struct template_question q = { .core = c, .name = name };
 	int err = hub_call(c->hub, &q.call, warm_run);
-	json_t *list;
 
 	if (err < 0) {
 		*f = q.call.fault;
@@ -418,9 +415,7 @@ int core_template(struct core *c, const char *name, json_t **ret, struct fault *
 			       ? fault_set(f, ENOENT, 404, "not_found", "There is no such template.")
 			       : err;
 	}
-	list = images_list(c, name);
-	*ret = json_deep_copy(json_array_get(list, 0));
-	json_decref(list);
+	*ret = images_row(c, name);
 	if (!*ret)
 		return fault_set(f, ENOENT, 404, "not_found", "There is no such template.");
 	json_object_set_new(*ret, "warm", json_boolean(q.ready));

@@ -142,8 +142,9 @@ struct process_spec {
 int core_process_run(struct core *c, const char *owner, const char *sandbox_id, const struct process_spec *spec,
 		     struct bytepipe **out, struct fault *f);
 
-/* {"templates":[{name, description, image, built_at, languages, limits}],"next":null}; reads a few small files. */
-int core_templates(struct core *c, json_t **ret);
+/* {"templates":[{name, description, base, image, built_at, languages, limits}],"next"}, by name, those behind
+ * `after`, which may be NULL; reads a few small files. */
+int core_templates(struct core *c, const char *after, unsigned limit, json_t **ret);
 /* One of them, with "warm": whether it can be cloned now, and a "message" while it cannot. What is missing
  * for that is begun. */
 int core_template(struct core *c, const char *name, json_t **ret, struct fault *f);

@@ -19,7 +19,7 @@ static bool name_ok(const char *name, const char *letters, size_t max)
 
 static bool is_name(const char *name)
 {
-	return name_ok(name, "abcdefghijklmnopqrstuvwxyz0123456789-", sizeof(((struct image *)NULL)->template_name) - 1);
+	return name_ok(name, "abcdefghijklmnopqrstuvwxyz0123456789-", IMAGE_NAME_SIZE - 1);
 }
 
 static bool is_hash(const char *hash)
@@ -147,32 +147,52 @@ static json_t *image_row(const char *name, const char *hash, const char *built_a
 			 limits ? json_deep_copy(limits) : json_object());
 }
 
-struct listing {
-	const struct core *core;
-	const char *name; /* the only one, or NULL */
-	json_t *list;
-};
-
-static void list_built(const char *name, void *arg)
+static json_t *file_json(const char *dir, const char *name)
 {
-	char hash[72], path[IMAGES_PATH_MAX], file[IMAGES_PATH_MAX + 32];
-	struct listing *l = arg;
-	json_t *recipe, *manifest;
+	char path[IMAGES_PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return json_load_file(path, 0, NULL);
+}
+
+/* NULL: it was removed meanwhile, or its image is gone. */
+static json_t *row_of(const struct core *c, const char *name)
+{
+	char hash[72], path[IMAGES_PATH_MAX];
+	json_t *recipe, *manifest, *row = NULL;
 	const char *built_at;
 
-	if ((l->name && strcmp(l->name, name) != 0) || strcmp(name, l->core->settings->template_name) == 0 ||
-	    !hash_read(l->core, name, hash))
-		return;
-	image_path(l->core, hash, path);
-	snprintf(file, sizeof(file), "%s/template.json", path);
-	recipe = json_load_file(file, 0, NULL);
-	snprintf(file, sizeof(file), "%s/manifest.json", path);
-	manifest = json_load_file(file, 0, NULL);
+	if (strcmp(name, c->settings->template_name) == 0)
+		return image_row(name, c->image.hash, c->image.built_at, c->image.recipe);
+	if (!hash_read(c, name, hash))
+		return NULL;
+	image_path(c, hash, path);
+	recipe = file_json(path, "template.json");
+	manifest = file_json(path, "manifest.json");
 	built_at = json_string_value(json_object_get(manifest, "built_at"));
 	if (recipe && built_at)
-		json_array_append_new(l->list, image_row(name, hash, built_at, recipe));
+		row = image_row(name, hash, built_at, recipe);
 	json_decref(recipe);
 	json_decref(manifest);
+	return row;
+}
+
+struct names {
+	unsigned count;
+	char each[IMAGES_MAX][IMAGE_NAME_SIZE];
+};
+
+static void name_add(const char *name, void *arg)
+{
+	struct names *n = arg;
+
+	if (n->count < IMAGES_MAX)
+		snprintf(n->each[n->count++], IMAGE_NAME_SIZE, "%s", name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(a, b);
 }
 
 void images_each(const struct core *c, void (*call)(const char *name, void *arg), void *arg)
@@ -186,20 +206,40 @@ void images_each(const struct core *c, void (*call)(const char *name, void *arg)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) != NULL) {
-		if (is_name(entry->d_name))
+		if (is_name(entry->d_name) && strcmp(entry->d_name, c->settings->template_name) != 0)
 			call(entry->d_name, arg);
 	}
 	closedir(dir);
 }
 
-json_t *images_list(const struct core *c, const char *name)
+json_t *images_list(const struct core *c, const char *after, unsigned limit)
 {
-	const struct image *image = &c->image;
-	struct listing l = { .core = c, .name = name, .list = json_array() };
+	struct names *n = calloc(1, sizeof(*n));
+	json_t *list = json_array(), *row;
+	bool more = false;
+	unsigned i;
 
-	if (!name || strcmp(name, c->settings->template_name) == 0)
-		json_array_append_new(l.list, image_row(c->settings->template_name, image->hash, image->built_at,
-							image->recipe));
-	images_each(c, list_built, &l);
-	return l.list;
+	if (!n || !list) {
+		free(n);
+		json_decref(list);
+		return NULL;
+	}
+	name_add(c->settings->template_name, n);
+	images_each(c, name_add, n);
+	qsort(n->each, n->count, IMAGE_NAME_SIZE, by_name);
+	for (i = 0; i < n->count && !more; i++) {
+		row = after && strcmp(n->each[i], after) <= 0 ? NULL : row_of(c, n->each[i]);
+		more = row && json_array_size(list) == limit;
+		if (row && !more)
+			json_array_append(list, row);
+		json_decref(row);
+	}
+	free(n);
+	row = json_object_get(json_array_get(list, json_array_size(list) - 1), "name");
+	return json_pack("{s:o, s:O?}", "templates", list, "next", more ? row : NULL);
+}
+
+json_t *images_row(const struct core *c, const char *name)
+{
+	return row_of(c, name);
 }

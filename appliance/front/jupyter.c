@@ -58,7 +58,7 @@ static int languages_of(struct request *r, json_t **ret, struct fault *f)
 {
 	json_t *templates = NULL, *one, *found = NULL;
 	size_t i;
-	int err = core_templates(r->core, &templates);
+	int err = core_templates(r->core, NULL, LIST_LIMIT_MAX, &templates);
 
 	if (err < 0)
 		return fault_set(f, -err, 500, "internal", "The templates could not be read.");
