@@ -75,14 +75,18 @@ static int list(struct command *c, int argc, char **argv)
 static int build(struct command *c, int argc, char **argv)
 {
 	static const struct option options[] = { { "name", required_argument, NULL, 'n' },
+						 { "no-wait", no_argument, NULL, 'w' },
 						 { "json", no_argument, NULL, 'j' },
 						 { 0 } };
 	const char *name = NULL;
+	bool wait = true;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'n')
 			name = optarg;
+		else if (opt == 'w')
+			wait = false;
 		else if (opt == 'j')
 			c->json = true;
 		else
@@ -90,7 +94,7 @@ static int build(struct command *c, int argc, char **argv)
 	}
 	if (argc - optind != 1)
 		return misused(c, "of which folder? it takes one DIR");
-	return template_build(c, argv[optind], name);
+	return template_build(c, argv[optind], name, wait);
 }
 
 static int removal(struct command *c, int argc, char **argv)
@@ -137,16 +141,17 @@ static int run(struct command *c, int argc, char **argv)
 
 const struct verb verb_template = {
 	.name = "template",
-	.usage = "ls [--json] | build DIR [--name NAME] [--json] | rm NAME | sweep",
+	.usage = "ls [--json] | build DIR [--name NAME] [--no-wait] [--json] | rm NAME | sweep",
 	.help = "list and make what sandboxes can be made of\n\n"
 		"ls     each template with its languages, the limits a sandbox has unless told otherwise, when its\n"
 		"       image was built, and the image's hash. carrel run --template NAME uses one\n"
 		"build  makes the template whose template.conf lies in DIR, or makes it anew, under the folder's name\n"
-		"       or NAME; where an appliance runs, waits until sandboxes of it are cloned warm\n"
+		"       or NAME; where an appliance runs, waits until sandboxes of it are cloned warm,\n"
+		"       unless --no-wait says not to\n"
 		"rm     takes the name away; sandboxes of it go on, and their image stays as long\n"
 		"sweep  removes the images of templates that nothing uses any more, as the appliance does by itself\n\n"
-		"All but ls work on this machine's appliance, as root. What a template.conf says:\n"
-		"kernels/image/template.conf, beside the program's own folders.",
+		"All but ls work on this machine's appliance (STATE, CARREL_CACHE), as root. What a template.conf\n"
+		"can say: kernels/image/template.conf.",
 	.nouns = "ls build rm sweep",
 	.local = true,
 	.run = run,

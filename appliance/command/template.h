@@ -13,8 +13,8 @@ enum {
 
 /* Runs it with these words; ret: what its stdout said last, or NULL. An exit code. */
 int template_run(const char *const *words, char *ret, size_t size);
-/* Builds the template in dir under the name (NULL: the folder's), and waits until it is warm. */
-int template_build(struct command *c, const char *dir, const char *name);
+/* Builds the template in dir under the name (NULL: the folder's). wait: where an appliance runs, until it is warm. */
+int template_build(struct command *c, const char *dir, const char *name, bool wait);
 /* Removes images that nothing uses: neither a template's name nor a row of the store. */
 int template_sweep(void);
 

@@ -109,11 +109,13 @@ int template_sweep(void)
 
 	backup_state(state);
 	snprintf(path, sizeof(path), "%s/carrel.db", state);
-	/* One that never ran has no rows. */
 	if (access(path, F_OK) == 0) {
 		db = backup_open(path, SQLITE_OPEN_READWRITE);
 		rc = db ? sqlite3_prepare_v2(db, sql, -1, &st, NULL) : SQLITE_ERROR;
 	}
+	/* One that is just being made has no rows, as one that never ran. */
+	if (db && !st && strncmp(sqlite3_errmsg(db), "no such table", 13) == 0)
+		rc = SQLITE_OK;
 	while (st && (rc = sqlite3_step(st)) == SQLITE_ROW && n < TEMPLATE_WORDS_MAX)
 		words[n++] = strdup((const char *)sqlite3_column_text(st, 0));
 	sqlite3_finalize(st);
@@ -180,7 +182,7 @@ static bool appliance_runs(void)
 	return access(path, F_OK) == 0;
 }
 
-int template_build(struct command *c, const char *dir, const char *name)
+int template_build(struct command *c, const char *dir, const char *name, bool wait)
 {
 	char folder[PATH_MAX], image[128] = "";
 	int code;
@@ -190,7 +192,7 @@ int template_build(struct command *c, const char *dir, const char *name)
 	if (!name)
 		name = strrchr(folder, '/') + 1;
 	code = template_run((const char *const[]){ "build", folder, name, NULL }, image, sizeof(image));
-	if (code == EXIT_OK && appliance_runs())
+	if (code == EXIT_OK && wait && appliance_runs())
 		code = need_appliance(c);
 	if (code == EXIT_OK && c->http.multi)
 		code = wait_warm(c, name);

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "sandbox.h"
 #include "template.h"
 
 enum { IMAGES_PATH_MAX = 512 };
@@ -83,6 +85,7 @@ struct image *images_named(struct core *c, const char *name, struct fault *f)
 
 	if (strcmp(name, c->settings->template_name) == 0)
 		return &c->image;
+	images_sweep(c);
 	if (hash_read(c, name, hash))
 		return image_get(c, hash, f);
 	fault_field(f, "unknown_template", "template",
@@ -98,6 +101,40 @@ struct image *images_hashed(struct core *c, const char *hash)
 	if (is_hash(hash))
 		image = image_get(c, hash, &f);
 	return image ? image : &c->image;
+}
+
+static bool image_removed(const struct core *c, const struct image *image)
+{
+	char path[IMAGES_PATH_MAX];
+
+	image_path(c, image->hash, path);
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+static bool image_used(const struct core *c, const struct image *image)
+{
+	const struct sandbox *sb;
+
+	for (sb = c->sandboxes; sb; sb = sb->next) {
+		if (sb->from == image)
+			return true;
+	}
+	return false;
+}
+
+void images_sweep(struct core *c)
+{
+	struct image **at = &c->images, *image;
+
+	while ((image = *at) != NULL) {
+		if (!image_removed(c, image) || image_used(c, image) || !templates_forget(c, image)) {
+			at = &image->next;
+			continue;
+		}
+		*at = image->next;
+		image_close(image);
+		free(image);
+	}
 }
 
 void images_close(struct core *c)

@@ -19,6 +19,8 @@ enum {
 struct image *images_named(struct core *c, const char *name, struct fault *f);
 /* The one a sandbox was made of; the default where that is gone from the cache. */
 struct image *images_hashed(struct core *c, const char *hash);
+/* Lets go of those that were removed from the cache and that nothing runs any more, with their warm snapshots. */
+void images_sweep(struct core *c);
 void images_close(struct core *c);
 /* The class of sandboxes that ask for no limits. */
 void image_class(const struct image *image, struct vm_class *ret);

@@ -352,6 +352,29 @@ int pool_new(struct core *c, struct pool **ret)
 	return 0;
 }
 
+bool pool_forget(struct core *c, const struct template *t)
+{
+	struct pool_class **at = &c->pool->classes, *k;
+	struct pool_member *m;
+	bool left = false;
+
+	while ((k = *at) != NULL) {
+		if (k->template == t) {
+			*at = k->next;
+			free(k);
+		} else {
+			at = &k->next;
+		}
+	}
+	for (m = c->pool->members; m; m = m->next) {
+		if (m->template != t)
+			continue;
+		pool_member_end(m, NULL);
+		left = true;
+	}
+	return !left;
+}
+
 bool pool_cancel(struct core *c)
 {
 	struct pool_member *m;

@@ -54,6 +54,9 @@ void pool_give(struct pool_member *m, struct sandbox *sb);
 void pool_missed(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls,
 		 struct template *t);
 
+/* Ends its machines of t, which is to go. False: some of them have not ended yet. */
+bool pool_forget(struct core *c, const struct template *t);
+
 /* What its machines may use. */
 unsigned pool_memory_mb(const struct core *c);
 unsigned pool_disk_mb(const struct core *c);

@@ -68,6 +68,8 @@ struct template *template_get(struct core *c, struct image *image, const struct 
 bool template_ready(struct template *t);
 /* How a clone went: two failures in a row spoil the snapshot, and it is built again. */
 void template_clone_result(struct template *t, bool loaded);
+/* The warm snapshots of an image that is gone from the cache go, too. False: not yet, something works on them. */
+bool templates_forget(struct core *c, const struct image *image);
 /* Megabytes of RAM that builds use now, for admission. */
 unsigned template_memory_mb(const struct core *c);
 /* Ends a build that is under way; false: there is none (any more). */
