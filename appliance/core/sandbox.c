@@ -204,46 +204,6 @@ static void on_running_commit(int err, const char *message, void *arg)
 	hub_post(commit->core->hub, &commit->item, running_committed, commit);
 }
 
-/* Kernels that the template's own code ran in: they are there, and have said something. */
-static bool warm_kernels(struct sandbox *sb, json_t *kernels)
-{
-	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
-
-	for (unsigned i = 0; i < sb->warm_count; i++) {
-		const struct snapshot_channel *c = &sb->warm[i];
-		struct kernel *k;
-
-		kernel_default_ids(sb, c->language, id, agent_id);
-		k = kernel_new(sb, id, agent_id, c->language, true);
-		if (!k)
-			return false;
-		kernel_named(k, kernels);
-		channel_restore(k->channel, c->received, c->sent);
-	}
-	return true;
-}
-
-/* The kernels it has from the start. */
-static bool first_kernels(struct sandbox *sb, json_t *kernels)
-{
-	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
-	const char *language = kernel_language(sb->from, NULL);
-	struct kernel *k;
-
-	if (sb->source)
-		return inside_restore(sb, sb->source->set.inside);
-	kernel_default_ids(sb, language, id, agent_id);
-	k = kernel_new(sb, id, agent_id, language, sb->template != NULL);
-	if (!k)
-		return false;
-	k->essential = !sb->template;
-	kernel_named(k, kernels);
-	if (!sb->template)
-		return true;
-	channel_restore(k->channel, sb->channel_received, sb->channel_sent);
-	return warm_kernels(sb, kernels);
-}
-
 /* From here on it costs. */
 static void running_store(struct sandbox *sb, struct sandbox_commit *commit)
 {
@@ -259,7 +219,7 @@ void sandbox_run(struct sandbox *sb, json_t *kernels)
 	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
 	struct kernel *k;
 
-	if (!commit || !first_kernels(sb, kernels)) {
+	if (!commit || !sandbox_first_kernels(sb, kernels)) {
 		free(commit);
 		sandbox_end(sb, "start-failed", "Out of memory on the host.");
 		return;

@@ -145,6 +145,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state);
 void sandboxes_release(struct core *c);
 /* The running state begins: deadline, row, kernels; the waiter hears of it after the commit. */
 void sandbox_run(struct sandbox *sb, json_t *kernels);
+/* sandbox_kernels.c: the kernels it has then, as its agent lists them. False: out of memory. */
+bool sandbox_first_kernels(struct sandbox *sb, json_t *kernels);
 /* The row of one that ended, and what goes with it. */
 void sandbox_end_add(struct sandbox *sb, struct store_txn *t);
 /* What its row should say, for store_known_set(); a new reference. */

@@ -173,10 +173,9 @@ files_lay() {
 
 # Bytecode for what is new, so that the first import in a sandbox compiles nothing, and what pip is told is there.
 layer_finish() {
-	run_long "$LAYER_TITLE, last steps" "$IMAGE_DIR/layer-enter" "$LAYER_ROOTS" "$ENTRY_TMP" -- sh -c '
-		for dir in /usr/lib/python3/dist-packages /usr/local/lib/python3*/dist-packages; do
-			[ ! -d "$dir" ] || python3 -m compileall -q -j 2 "$dir" >/dev/null 2>&1 || true
-		done
+	(cd "$ENTRY_TMP/root" && find . -path '*/dist-packages/*.py' -printf '/%P\n') >"$ENTRY_TMP/new"
+	run_long "$LAYER_TITLE, last steps" "$IMAGE_DIR/layer-enter" --bind "$ENTRY_TMP/new:new" "$LAYER_ROOTS" "$ENTRY_TMP" -- sh -c '
+		python3 -m compileall -q -i /run/build/new >/dev/null 2>&1 || true
 		mkdir -p /usr/lib/carrel/distributions
 		for info in /usr/lib/python3/dist-packages/*-info; do
 			name=${info##*/} name=${name%.*-info}
@@ -207,7 +206,7 @@ layer_pack() {
 		mount -t overlay -o "ro,index=off,redirect_dir=off,lowerdir=$2/root:$1" overlay "$2/merged" &&
 		exec "$3" "$2/merged" "$2/rootfs.ext4"' sh "$LAYER_ROOTS" "$ENTRY_TMP" "$IMAGE_DIR/make-rootfs"
 	file_sha256 "$ENTRY_TMP/rootfs.ext4" >"$ENTRY_TMP/rootfs.sha256"
-	rm -rf "$ENTRY_TMP/work" "$ENTRY_TMP/merged"
+	rm -rf "$ENTRY_TMP/work" "$ENTRY_TMP/merged" "$ENTRY_TMP/new"
 }
 
 # layer_build: sets LAYER, the cache's entry of the uppermost, and LAYER_ROOTS, all roots from it down.
