@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backup.h"
+#include "doctor.h"
 
 extern char **environ;
 
@@ -72,6 +73,8 @@ static int script_start(char *const *argv, pid_t *ret_pid, int *ret_fd)
 
 int template_run(const char *const *words, char *ret, size_t size)
 {
+	/* What it takes from its environment besides STATE. */
+	static const char *const settings[] = { "CARREL_CACHE", "MIRROR", "WHEELS" };
 	char script[PATH_MAX + 32], state[BACKUP_PATH_MAX], *argv[TEMPLATE_WORDS_MAX + 4] = { script };
 	int fd = -1, status = 0, n = 1, err;
 	pid_t pid;
@@ -85,6 +88,8 @@ int template_run(const char *const *words, char *ret, size_t size)
 	}
 	backup_state(state);
 	setenv("STATE", state, 1);
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		setting(settings[i], NULL);
 	err = script_start(argv, &pid, &fd);
 	if (err)
 		return complain(EXIT_FAILED, "%s cannot be started: %s.", script, strerror(-err));

@@ -91,9 +91,30 @@ template_select() {
 		[ -n "$dir" ] || conf_fault "${LAYERS[0]}" "BASE=$TEMPLATE_NAME: there is no such template."
 	done
 	[ "${#LAYERS[@]}" -gt 0 ] || TEMPLATE_NAME=$(basename "$dir")
+	wheels_select
 	TEMPLATE_DIR=$dir
 	[ "$dir" = "$REPO/conf/templates/$TEMPLATE_NAME" ] || die "a template with a template.json belongs into conf/templates"
 	jq -e . "$dir/template.json" >/dev/null || die "conf/templates/$TEMPLATE_NAME/template.json is not JSON"
+}
+
+# The setting WHEELS: a layer on top with that folder in it, where pip inside looks first. It has no folder of its own in
+# which a template.conf could lie: it is put together below the cache, under the hash of its content.
+WHEELS_INSIDE=usr/local/share/wheels
+wheels_select() {
+	local dir
+	[ -n "${WHEELS:-}" ] || return 0
+	[ -d "$WHEELS" ] || die "WHEELS=$WHEELS is no folder"
+	dir=$CACHE/wheels/$(hash_files "$WHEELS" .)
+	if [ ! -d "$dir" ]; then
+		need_root
+		cache_lock
+		entry_begin wheels
+		mkdir -p "$ENTRY_TMP/files/$WHEELS_INSIDE"
+		find "$WHEELS" -name '*.whl' -exec cp -t "$ENTRY_TMP/files/$WHEELS_INSIDE" {} +
+		printf 'FILES=files\nENV=PIP_FIND_LINKS=/%s\n' "$WHEELS_INSIDE" >"$ENTRY_TMP/template.conf"
+		entry_publish wheels "$(basename "$dir")"
+	fi
+	LAYERS+=("$dir")
 }
 
 words_json() { jq -Rc 'split(" ") | map(select(. != ""))' <<<"$1"; }
@@ -114,13 +135,13 @@ recipe_print() {
 	local dir recipe
 	recipe=$(cat "$TEMPLATE_DIR/template.json")
 	for dir in "${LAYERS[@]}"; do
-		recipe=$(jq --arg name "$RECIPE_NAME" --arg base "$(conf_value "$dir" BASE python)" \
+		recipe=$(jq --arg name "$RECIPE_NAME" --arg base "$([[ $dir == "$CACHE"/wheels/* ]] || conf_value "$dir" BASE python)" \
 			--arg description "$(conf_value "$dir" DESCRIPTION)" --argjson languages "$(words_json "$(conf_value "$dir" KERNELS)")" \
 			--argjson memory "$(conf_value "$dir" MEMORY_MB null)" --argjson cpus "$(conf_value "$dir" CPUS null)" \
 			--argjson disk "$(conf_value "$dir" DISK_MB null)" --argjson warm "$(warm_json "$dir")" \
 			--argjson env "$(conf_all "$dir" ENV | jq -Rnc '[inputs | capture("^(?<key>[^=]+)=(?<value>.*)$")] | from_entries')" \
 			'def given(value): if value == null or value == "" or value == [] then . else value end;
-			del(.packages) | .name = $name | .base = $base | .description |= given($description)
+			del(.packages) | .name = $name | .base |= given($base) | .description |= given($description)
 			| .languages |= given($languages) | .limits.memory_mb |= given($memory) | .limits.cpus |= given($cpus)
 			| .limits.disk_mb |= given($disk) | .warm |= given($warm) | .env = ((.env // {}) + $env)' <<<"$recipe")
 	done
