@@ -40,6 +40,7 @@ static const struct option options[] = {
 	TEXT("connections", connections),
 	TEXT("cache", cache),
 	TEXT("image", image),
+	TEXT("builds", builds),
 	TEXT("engine", engine),
 	TEXT("monitor", monitor),
 	TEXT("template", template_name),

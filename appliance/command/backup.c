@@ -114,6 +114,9 @@ static int list_files(const struct making *m, sqlite3 *db, FILE *list)
 	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
 
 	fputs("token\nspool\n", list);
+	snprintf(path, sizeof(path), "%s/templates", m->state);
+	if (access(path, F_OK) == 0)
+		fputs("templates\n", list);
 	while (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
 		const char *name = (const char *)sqlite3_column_text(st, 0);
 

@@ -32,7 +32,7 @@ struct verb {
 	const char *usage; /* behind "carrel NAME" */
 	const char *help;  /* first line: the summary; then the options */
 	const char *nouns; /* what stands behind the verb, by spaces ("create rm"), or NULL */
-	bool local;        /* needs no appliance: http is not set up */
+	bool local;        /* needs no appliance: http is not set up, unless by need_appliance() */
 	/* argv[0] is the verb. An exit code. */
 	int (*run)(struct command *c, int argc, char **argv);
 };
@@ -47,6 +47,8 @@ const struct verb *verb_find(const char *name);
 void print_help(FILE *to);
 void print_verb_help(const struct verb *verb);
 
+/* Finds the appliance and sets up http, which is freed behind the verb. An exit code. */
+int need_appliance(struct command *c);
 /* "carrel: …" on stderr; code comes back. */
 int complain(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "carrel VERB: …" and where to find help; EXIT_USAGE. */

@@ -51,7 +51,11 @@ void finding_follows(struct finding *f, const char *fmt, ...)
 const char *setting(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);
+	char conf[1024];
 
+	/* Where the file says something, what is started from here is to know it, too. */
+	if ((!value || !*value) && where_conf(name, conf, sizeof(conf)) && setenv(name, conf, 1) == 0)
+		value = getenv(name);
 	return value && *value ? value : otherwise;
 }
 

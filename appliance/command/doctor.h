@@ -27,7 +27,7 @@ void finding_set(struct finding *f, enum level level, const char *fmt, ...)
 void finding_follows(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* carrel doctor --config: says what is wrong in the file (NULL: the usual one). An exit code. */
 int config_check(struct command *c, const char *path);
-/* A setting of `make run`: the environment's, else the given one. */
+/* A setting of `make run`: the environment's, else the configuration file's, else the given one. */
 const char *setting(const char *name, const char *otherwise);
 /* A whole small file as text, allocated; NULL: it cannot be read. */
 char *text_file(const char *path);

@@ -42,6 +42,7 @@ static const struct key {
 	{ "ENGINE", WORD, .choices = "auto kvm tcg" },
 	{ "MONITOR", WORD, .choices = "auto qemu carrel-vmm" },
 	{ "TEMPLATE", TEXT },
+	{ "WHEELS", FOLDER },
 	{ "MEMORY_MB", NUMBER, 0, 16 * 1024 * 1024 },
 	{ "SANDBOXES_PER_OWNER", NUMBER, 1, 100000 },
 	{ "POOL", NUMBER, 0, 512 },

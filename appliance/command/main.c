@@ -134,18 +134,14 @@ static bool asks_help(int argc, char **argv)
 	return false;
 }
 
-static int verb_with_appliance(struct command *c, const struct verb *verb, int argc, char **argv)
+int need_appliance(struct command *c)
 {
 	char why[1024];
 	int code = where_find(&c->http.where, why, sizeof(why));
 
 	if (code)
 		return complain(code, "%s", why);
-	if (http_init(&c->http) < 0)
-		return complain(EXIT_FAILED, "Out of memory.");
-	code = verb->run(c, argc, argv);
-	http_free(&c->http);
-	return code;
+	return http_init(&c->http) < 0 ? complain(EXIT_FAILED, "Out of memory.") : EXIT_OK;
 }
 
 static int verb_start(struct command *c, const struct verb *verb, int argc, char **argv)
@@ -158,7 +154,12 @@ static int verb_start(struct command *c, const struct verb *verb, int argc, char
 		print_verb_help(verb);
 		return EXIT_OK;
 	}
-	code = verb->local ? verb->run(c, argc, argv) : verb_with_appliance(c, verb, argc, argv);
+	code = verb->local ? EXIT_OK : need_appliance(c);
+	if (code != EXIT_OK)
+		return code;
+	code = verb->run(c, argc, argv);
+	if (c->http.multi)
+		http_free(&c->http);
 	if (fflush(stdout) != 0 && code == EXIT_OK && errno != EPIPE)
 		return complain(EXIT_FAILED, "Writing the output failed: %s.", strerror(errno));
 	return code;

@@ -22,20 +22,25 @@ static void take_line(char *line, const char *name, char *ret, size_t size)
 	snprintf(ret, size, "%s", value);
 }
 
-static void from_conf(struct where *w)
+bool where_conf(const char *name, char *ret, size_t size)
 {
 	const char *path = getenv("CARREL_CONF");
 	char line[1024];
 	FILE *file = fopen(path && *path ? path : CONF_FILE, "re");
 
-	if (!file)
-		return;
-	while (fgets(line, sizeof(line), file)) {
-		take_line(line, "URL", w->url, sizeof(w->url));
-		take_line(line, "TOKEN", w->token, sizeof(w->token));
-		take_line(line, "CACERT", w->cacert, sizeof(w->cacert));
-	}
-	fclose(file);
+	ret[0] = '\0';
+	while (file && fgets(line, sizeof(line), file))
+		take_line(line, name, ret, size);
+	if (file)
+		fclose(file);
+	return ret[0] != '\0';
+}
+
+static void from_conf(struct where *w)
+{
+	where_conf("URL", w->url, sizeof(w->url));
+	where_conf("TOKEN", w->token, sizeof(w->token));
+	where_conf("CACERT", w->cacert, sizeof(w->cacert));
 }
 
 /* The first line of a file; a negative errno without it. */

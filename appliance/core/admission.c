@@ -191,10 +191,6 @@ int admission_check(const struct core *c, const struct sandbox_waiter *w, const 
 	const struct sandbox_spec *spec = w->spec;
 	const char *engine = engine_ops_of(c->engine)->name;
 
-	if (strcmp(spec->template_name, c->settings->template_name) != 0)
-		return fault_field(f, "unknown_template", "template",
-				   "There is no template \"%.48s\" here; there is %s.", spec->template_name,
-				   c->settings->template_name);
 	if (strcmp(spec->engine, "auto") != 0 && strcmp(spec->engine, engine) != 0)
 		return fault_field(f, "engine_unavailable", "engine",
 				   "This appliance runs the engine %s, not %s.", engine, spec->engine);

@@ -41,7 +41,8 @@ static void create_run(struct hub_call *call)
 int core_sandbox_create(struct core *c, const char *owner, const struct sandbox_spec *spec, json_t **ret,
 			struct fault *f)
 {
-	struct sandbox_waiter w = { .core = c, .owner = owner, .spec = spec };
+	struct sandbox_spec full = *spec; /* limits are filled in */
+	struct sandbox_waiter w = { .core = c, .owner = owner, .spec = &full };
 	int err = store_owner_quota(c->store, owner, c->settings->sandboxes_per_owner, &w.quota);
 
 	if (err < 0)

@@ -11,24 +11,13 @@
 
 #include "admission.h"
 #include "core_inner.h"
+#include "images.h"
 #include "kernel.h"
 #include "pool.h"
 #include "sandbox.h"
 #include "template.h"
 #include "unstored.h"
 #include "usage.h"
-
-/* A snapshot's class for requests that ask for nothing: what the template's recipe says. */
-static void default_class(const struct image *image, struct vm_class *ret)
-{
-	json_t *limits = json_object_get(image->recipe, "limits");
-	json_t *memory = json_object_get(limits, "memory_mb"), *disk = json_object_get(limits, "disk_mb");
-	double cpus = json_number_value(json_object_get(limits, "cpus"));
-
-	template_class(json_is_integer(memory) ? (unsigned)json_integer_value(memory) : 1024,
-		       cpus > 0 ? cpus : 1, json_is_integer(disk) ? (unsigned)json_integer_value(disk) : 1024,
-		       ret);
-}
 
 void core_log(const char *fmt, ...)
 {
@@ -102,9 +91,26 @@ static void core_free(struct core *c)
 	template_set_free(c->templates);
 	engine_free(c->engine);
 	hub_free(c->hub);
+	images_close(c);
 	image_close(&c->image);
 	free(c->spawn_path);
 	free(c);
+}
+
+static void warm_begin(const char *name, void *arg)
+{
+	struct core *c = arg;
+	struct vm_class cls;
+	struct image *image;
+	struct fault f;
+
+	image = images_named(c, name, &f);
+	if (!image) {
+		core_log("template %s: %s", name, f.message);
+		return;
+	}
+	image_class(image, &cls);
+	template_get(c, image, &cls);
 }
 
 int core_start(const struct settings *s, struct store *store, struct core **ret, struct fault *f)
@@ -130,9 +136,11 @@ int core_start(const struct settings *s, struct store *store, struct core **ret,
 		core_free(c);
 		return err;
 	}
-	default_class(&c->image, &cls);
-	c->default_template = template_get(c, &cls);
+	image_class(&c->image, &cls);
+	c->default_template = template_get(c, &c->image, &cls);
 	err = c->default_template ? pool_new(c, &c->pool) : -ENOMEM;
+	/* Those built here are checked behind it, and made again where the engine is another one. */
+	images_each(c, warm_begin, c);
 	if (!err)
 		err = hub_start(c->hub);
 	if (err < 0) {
@@ -362,21 +370,56 @@ int core_stats(struct core *c, json_t **ret)
 	return 0;
 }
 
-int core_templates(struct core *c, json_t **ret)
+int core_templates(struct core *c, const char *after, unsigned limit, json_t **ret)
 {
-	const struct image *image = &c->image;
-	json_t *recipe = image->recipe, *list;
-	json_t *description = json_object_get(recipe, "description");
-	json_t *languages = json_object_get(recipe, "languages"), *limits = json_object_get(recipe, "limits");
+	*ret = images_list(c, after, limit);
+	return *ret ? 0 : -ENOMEM;
+}
 
-	/* Copies: what a worker holds must not share counters of references with another's. */
-	list = json_pack("{s:[{s:s, s:s*, s:s, s:s, s:o, s:o}], s:n}", "templates", "name",
-			 image->template_name, "description", json_string_value(description), "image",
-			 image->hash, "built_at", image->built_at, "languages",
-			 languages ? json_deep_copy(languages) : json_pack("[s]", kernel_language(c, NULL)),
-			 "limits", limits ? json_deep_copy(limits) : json_object(), "next");
-	if (!list)
-		return -ENOMEM;
-	*ret = list;
+/* --- one template --- */
+
+struct template_question {
+	struct hub_call call;
+	struct core *core;
+	const char *name;
+	bool ready;
+	char why[320];
+};
+
+static void warm_run(struct hub_call *call)
+{
+	struct template_question *q = (struct template_question *)call;
+	struct image *image = images_named(q->core, q->name, &call->fault);
+	struct template *t;
+	struct vm_class cls;
+
+	if (!image) {
+		hub_call_end(call, -EINVAL);
+		return;
+	}
+	image_class(image, &cls);
+	t = template_get(q->core, image, &cls);
+	q->ready = t && template_ready(t);
+	snprintf(q->why, sizeof(q->why), "%s", t && !q->ready ? t->why : "");
+	hub_call_end(call, 0);
+}
+
+int core_template(struct core *c, const char *name, json_t **ret, struct fault *f)
+{
+	struct template_question q = { .core = c, .name = name };
+	int err = hub_call(c->hub, &q.call, warm_run);
+
+	if (err < 0) {
+		*f = q.call.fault;
+		return strcmp(f->code, "unknown_template") == 0
+			       ? fault_set(f, ENOENT, 404, "not_found", "There is no such template.")
+			       : err;
+	}
+	*ret = images_row(c, name);
+	if (!*ret)
+		return fault_set(f, ENOENT, 404, "not_found", "There is no such template.");
+	json_object_set_new(*ret, "warm", json_boolean(q.ready));
+	if (q.why[0])
+		json_object_set_new(*ret, "message", json_string(q.why));
 	return 0;
 }

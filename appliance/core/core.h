@@ -36,7 +36,7 @@ struct sandbox_spec {
 	char template_name[64];
 	char engine[16];
 	unsigned timeout_s;
-	unsigned memory_mb, disk_mb;
+	unsigned memory_mb, disk_mb; /* 0: as the template's recipe says */
 	double cpus;
 	json_t *env;      /* borrowed, object of strings */
 	json_t *metadata; /* borrowed */
@@ -142,8 +142,12 @@ struct process_spec {
 int core_process_run(struct core *c, const char *owner, const char *sandbox_id, const struct process_spec *spec,
 		     struct bytepipe **out, struct fault *f);
 
-/* {"templates":[{name, description, image, built_at, languages, limits}],"next":null}; never blocks. */
-int core_templates(struct core *c, json_t **ret);
+/* {"templates":[{name, description, base, image, built_at, languages, limits}],"next"}, by name, those behind
+ * `after`, which may be NULL; reads a few small files. */
+int core_templates(struct core *c, const char *after, unsigned limit, json_t **ret);
+/* One of them, with "warm": whether it can be cloned now, and a "message" while it cannot. What is missing
+ * for that is begun. */
+int core_template(struct core *c, const char *name, json_t **ret, struct fault *f);
 /* {"sandboxes":{state:n},"executions":…,"capacity":…,"pool":…} for /v1/stats. */
 int core_stats(struct core *c, json_t **ret);
 /* The same and the counters, for /metrics. */

@@ -23,7 +23,8 @@ struct core {
 	struct store *store;
 	struct hub *hub;
 	struct engine *engine;
-	struct image image;
+	struct image image;   /* of the default template */
+	struct image *images; /* others that were asked for, images.h */
 	struct template_set *templates;
 	struct template *default_template;
 	struct pool *pool;

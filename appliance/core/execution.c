@@ -79,7 +79,7 @@ struct execution *execution_new(struct kernel *k, const char *id, struct xlog *l
 static int kernel_for(struct sandbox *sb, const struct execute_spec *spec, struct kernel **ret,
 		      struct fault *f)
 {
-	const char *language = kernel_language(sb->core, spec->language);
+	const char *language = kernel_language(sb->from, spec->language);
 	struct kernel *k;
 	int err;
 
@@ -208,9 +208,11 @@ void execution_submit(struct execution_waiter *w)
 	struct execution *e;
 	int err = execution_admit(w->core, w, &k, &w->call.fault);
 
-	if (!err && !k)
-		err = kernel_default_start(sandbox_find(w->core, w->owner, w->sandbox_id),
-					   kernel_language(w->core, w->spec->language), &k, &w->call.fault);
+	if (!err && !k) {
+		struct sandbox *sb = sandbox_find(w->core, w->owner, w->sandbox_id);
+
+		err = kernel_default_start(sb, kernel_language(sb->from, w->spec->language), &k, &w->call.fault);
+	}
 	e = !err && commit ? execution_new(k, w->id, w->log) : NULL;
 	if (e) {
 		e->code = strdup(w->spec->code);

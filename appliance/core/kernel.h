@@ -155,12 +155,12 @@ void kernel_finished(struct kernel *k, struct execution *e);
 void kernel_unpause(struct kernel *k);
 
 /* kernels.c: the kernels of a sandbox. */
-/* The template's language of that name, its first one for NULL; NULL: it has none such. */
-const char *kernel_language(const struct core *c, const char *language);
-/* The template's languages in their order, the first being the default; NULL behind the last. */
-const char *kernel_language_at(const struct core *c, size_t i);
+/* The image's language of that name, its first one for NULL; NULL: it has none such. */
+const char *kernel_language(const struct image *image, const char *language);
+/* The image's languages in their order, the first being the default; NULL behind the last. */
+const char *kernel_language_at(const struct image *image, size_t i);
 /* The name inside the sandbox of the default kernel of a language. */
-void kernel_default_agent_id(const struct core *c, const char *language, char ret[STORE_ID_MAX]);
+void kernel_default_agent_id(const struct image *image, const char *language, char ret[STORE_ID_MAX]);
 /* The default kernel's id on this host, and its name inside the sandbox. */
 void kernel_default_ids(const struct sandbox *sb, const char *language, char ret_id[STORE_ID_MAX],
 			char ret_agent_id[STORE_ID_MAX]);

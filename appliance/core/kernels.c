@@ -7,9 +7,9 @@
 #include "kernel.h"
 #include "link/limits.h"
 
-const char *kernel_language(const struct core *c, const char *language)
+const char *kernel_language(const struct image *image, const char *language)
 {
-	json_t *languages = json_object_get(c->image.recipe, "languages"), *one;
+	json_t *languages = json_object_get(image->recipe, "languages"), *one;
 	const char *first = json_string_value(json_array_get(languages, 0));
 	size_t i;
 
@@ -25,16 +25,16 @@ const char *kernel_language(const struct core *c, const char *language)
 	return !first && strcmp(language, "python") == 0 ? "python" : NULL;
 }
 
-const char *kernel_language_at(const struct core *c, size_t i)
+const char *kernel_language_at(const struct image *image, size_t i)
 {
-	const char *text = json_string_value(json_array_get(json_object_get(c->image.recipe, "languages"), i));
+	const char *text = json_string_value(json_array_get(json_object_get(image->recipe, "languages"), i));
 
-	return text || i > 0 ? text : kernel_language(c, NULL);
+	return text || i > 0 ? text : kernel_language(image, NULL);
 }
 
-void kernel_default_agent_id(const struct core *c, const char *language, char ret[STORE_ID_MAX])
+void kernel_default_agent_id(const struct image *image, const char *language, char ret[STORE_ID_MAX])
 {
-	if (strcmp(language, kernel_language(c, NULL)) == 0)
+	if (strcmp(language, kernel_language(image, NULL)) == 0)
 		snprintf(ret, STORE_ID_MAX, "%s", KERNEL_DEFAULT_ID);
 	else
 		snprintf(ret, STORE_ID_MAX, "%s-%.24s", KERNEL_DEFAULT_ID, language);
@@ -45,7 +45,7 @@ void kernel_default_ids(const struct sandbox *sb, const char *language, char ret
 {
 	char name[2 * STORE_ID_MAX];
 
-	kernel_default_agent_id(sb->core, language, ret_agent_id);
+	kernel_default_agent_id(sb->from, language, ret_agent_id);
 	snprintf(name, sizeof(name), "%s/%s", sb->id, ret_agent_id);
 	uuid_of(name, ret_id);
 }
@@ -203,7 +203,7 @@ int core_kernel_list(struct core *c, const char *owner, const char *sandbox_id, 
 
 static struct kernel *kernel_from_spec(struct sandbox *sb, const struct kernel_spec *spec)
 {
-	const char *language = spec->name ? spec->name : kernel_language(sb->core, spec->language);
+	const char *language = spec->name ? spec->name : kernel_language(sb->from, spec->language);
 	char id[UUID_SIZE];
 	struct kernel *k;
 
@@ -225,7 +225,7 @@ static void create_run(struct hub_call *call)
 	int err;
 
 	err = sb ? kernel_room(sb, &call->fault) : -ENOENT;
-	if (!err && spec->language && !kernel_language(w->core, spec->language))
+	if (!err && spec->language && !kernel_language(sb->from, spec->language))
 		err = fault_field(&call->fault, "unknown_language", "language",
 				  "This template has no kernel for \"%.32s\".", spec->language);
 	if (err < 0) {

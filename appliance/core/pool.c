@@ -219,7 +219,8 @@ static bool pool_serves(const struct core *c, const struct sandbox_spec *spec, c
 	return c->pool->max > 0 && spec->cpus == (double)cls->vcpus;
 }
 
-struct pool_member *pool_find(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls)
+struct pool_member *pool_find(struct core *c, const struct image *image, const struct sandbox_spec *spec,
+			      const struct vm_class *cls)
 {
 	struct pool_member *m, *found = NULL;
 
@@ -227,7 +228,7 @@ struct pool_member *pool_find(struct core *c, const struct sandbox_spec *spec, c
 		return NULL;
 	/* The oldest of them: what waits longest is used before it has to be replaced. */
 	for (m = c->pool->members; m; m = m->next) {
-		if (memcmp(&m->cls, cls, sizeof(*cls)) != 0 || m->step != POOL_READY)
+		if (m->template->image != image || memcmp(&m->cls, cls, sizeof(*cls)) != 0 || m->step != POOL_READY)
 			continue;
 		if (pool_member_usable(m))
 			found = m;
@@ -349,6 +350,29 @@ int pool_new(struct core *c, struct pool **ret)
 		hub_timer_set(p->tick, POOL_FILL_TICK_MS);
 	*ret = p;
 	return 0;
+}
+
+bool pool_forget(struct core *c, const struct template *t)
+{
+	struct pool_class **at = &c->pool->classes, *k;
+	struct pool_member *m;
+	bool left = false;
+
+	while ((k = *at) != NULL) {
+		if (k->template == t) {
+			*at = k->next;
+			free(k);
+		} else {
+			at = &k->next;
+		}
+	}
+	for (m = c->pool->members; m; m = m->next) {
+		if (m->template != t)
+			continue;
+		pool_member_end(m, NULL);
+		left = true;
+	}
+	return !left;
 }
 
 bool pool_cancel(struct core *c)

@@ -42,8 +42,9 @@ int pool_new(struct core *c, struct pool **ret);
 /* At the core's stop, without the hub's thread. Accepts NULL. */
 void pool_free(struct pool *p);
 
-/* A machine for a sandbox of that class, or NULL. It stays here until pool_give(). */
-struct pool_member *pool_find(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls);
+/* A machine for a sandbox of that image and class, or NULL. It stays here until pool_give(). */
+struct pool_member *pool_find(struct core *c, const struct image *image, const struct sandbox_spec *spec,
+			      const struct vm_class *cls);
 /* The id it runs under, which becomes the sandbox's, and what it is a clone of. */
 const char *pool_id(const struct pool_member *m);
 struct template *pool_template(const struct pool_member *m);
@@ -52,6 +53,9 @@ void pool_give(struct pool_member *m, struct sandbox *sb);
  */
 void pool_missed(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls,
 		 struct template *t);
+
+/* Ends its machines of t, which is to go. False: some of them have not ended yet. */
+bool pool_forget(struct core *c, const struct template *t);
 
 /* What its machines may use. */
 unsigned pool_memory_mb(const struct core *c);

@@ -10,6 +10,7 @@
 #include "../store/ids.h"
 #include "identity.h"
 #include "instant.h"
+#include "kernel.h"
 #include "template.h"
 #include "times.h"
 #include "warmup.h"
@@ -118,9 +119,11 @@ static void member_warm(struct pool_member *m)
 {
 	static const struct warmup_ops ops = { .over = on_warm };
 	const struct snapshot *s = &m->template->snapshot;
+	const struct warmup_kernel kernel = { .language = kernel_language(m->template->image, NULL),
+					      .agent_id = KERNEL_DEFAULT_ID };
 
 	m->step = POOL_WARMUP;
-	m->warmup = warmup_new(WARMUP_CLONE, s->received, s->sent, &ops, m);
+	m->warmup = warmup_new(WARMUP_CLONE, &kernel, s->received, s->sent, &ops, m);
 	if (!m->warmup || warmup_attach(m->warmup, guest_link(m->machine.guest)) < 0)
 		pool_member_end(m, "its kernel could not be asked to warm up.");
 }
@@ -148,7 +151,7 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 static void member_identify(struct pool_member *m, enum pool_step step)
 {
 	struct identity_spec spec = { .hostname = m->id,
-				      .env = json_object_get(m->core->image.recipe, "env"),
+				      .env = json_object_get(m->template->image->recipe, "env"),
 				      .memory_mb = m->cls.memory_mb,
 				      .disk_mb = m->cls.disk_mb };
 
@@ -218,7 +221,7 @@ static void member_launch(struct pool_member *m)
 					  .ram_fd = t->snapshot.ram_fd,
 					  .state_fd = t->snapshot.state_fd,
 					  .pages_fd = -1,
-					  .rootfs_fd = m->core->image.rootfs_fd,
+					  .rootfs_fd = m->template->image->rootfs_fd,
 					  .scratch_fd = m->scratch_fd,
 					  .kernel_fd = -1,
 					  .initrd_fd = -1,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "images.h"
 #include "kernel.h"
 #include "life.h"
 #include "process.h"
@@ -80,9 +81,9 @@ static void execution_resume(struct kernel *k, struct execution *e, json_t *row)
 /* The kernel that the row names. Without a row of its own, its start was under way: started again. */
 static struct kernel *kernel_of_row(struct sandbox *sb, const char *id)
 {
-	json_t *languages = json_object_get(sb->core->image.recipe, "languages");
+	json_t *languages = json_object_get(sb->from->recipe, "languages");
 	char default_id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
-	const char *language = kernel_language(sb->core, NULL);
+	const char *language = kernel_language(sb->from, NULL);
 	struct kernel *k = kernel_find(sb, id);
 	size_t i;
 
@@ -235,6 +236,7 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 	snprintf(sb->template_name, sizeof(sb->template_name), "%s", text_of(row, "template"));
 	sb->started = started_name(text_of(row, "started"));
 	snprintf(sb->image, sizeof(sb->image), "%s", text_of(row, "image"));
+	sb->from = images_hashed(c, sb->image);
 	base_parse(text_of(row, "base"), &sb->base);
 	sb->timeout_s = (unsigned)(number_of(row, "timeout_ms") / 1000);
 	/* Rows of before there was a pause. */

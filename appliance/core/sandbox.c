@@ -204,26 +204,6 @@ static void on_running_commit(int err, const char *message, void *arg)
 	hub_post(commit->core->hub, &commit->item, running_committed, commit);
 }
 
-/* The kernels it has from the start. */
-static bool first_kernels(struct sandbox *sb, json_t *kernels)
-{
-	char id[STORE_ID_MAX], agent_id[STORE_ID_MAX];
-	const char *language = kernel_language(sb->core, NULL);
-	struct kernel *k;
-
-	if (sb->source)
-		return inside_restore(sb, sb->source->set.inside);
-	kernel_default_ids(sb, language, id, agent_id);
-	k = kernel_new(sb, id, agent_id, language, sb->template != NULL);
-	if (!k)
-		return false;
-	k->essential = !sb->template;
-	kernel_named(k, kernels);
-	if (sb->template)
-		channel_restore(k->channel, sb->channel_received, sb->channel_sent);
-	return true;
-}
-
 /* From here on it costs. */
 static void running_store(struct sandbox *sb, struct sandbox_commit *commit)
 {
@@ -239,7 +219,7 @@ void sandbox_run(struct sandbox *sb, json_t *kernels)
 	struct sandbox_commit *commit = calloc(1, sizeof(*commit));
 	struct kernel *k;
 
-	if (!commit || !first_kernels(sb, kernels)) {
+	if (!commit || !sandbox_first_kernels(sb, kernels)) {
 		free(commit);
 		sandbox_end(sb, "start-failed", "Out of memory on the host.");
 		return;

@@ -11,6 +11,7 @@
 #include "base.h"
 #include "core_inner.h"
 #include "guest.h"
+#include "snapshot.h"
 #include "state.h"
 #include "unstored.h"
 #include "usage.h"
@@ -33,7 +34,7 @@ struct sandbox_waiter {
 	struct hub_call call;
 	struct core *core;
 	const char *owner, *id;
-	const struct sandbox_spec *spec;
+	struct sandbox_spec *spec;
 	unsigned quota; /* sandboxes its owner may have */
 	unsigned timeout_s;
 	struct source *source; /* of a copy; borrowed */
@@ -58,6 +59,7 @@ struct sandbox {
 	char id[STORE_ID_MAX], owner[STORE_ID_MAX];
 	enum sandbox_state state;
 	char template_name[64], image[72];
+	struct image *from; /* its image, open: the default one where its own is gone from the cache */
 	const char *started; /* "clone", "boot", "pool", "fork", "snapshot" */
 	unsigned memory_mb, disk_mb;
 	double cpus;
@@ -74,6 +76,8 @@ struct sandbox {
 	struct source *source;                   /* started from this, until it runs */
 	struct base base;                        /* the warm snapshot under its memory */
 	uint64_t channel_received, channel_sent; /* where its snapshot's default kernel stands */
+	struct snapshot_channel warm[SNAPSHOT_WARM_MAX]; /* and others in it */
+	unsigned warm_count;
 	json_t *ready_kernels;                   /* of a machine that was taken over */
 	enum { START_OVER, START_WAITS, START_RUNS } start; /* starts.h */
 	struct vm *vm;
@@ -141,6 +145,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state);
 void sandboxes_release(struct core *c);
 /* The running state begins: deadline, row, kernels; the waiter hears of it after the commit. */
 void sandbox_run(struct sandbox *sb, json_t *kernels);
+/* sandbox_kernels.c: the kernels it has then, as its agent lists them. False: out of memory. */
+bool sandbox_first_kernels(struct sandbox *sb, json_t *kernels);
 /* The row of one that ended, and what goes with it. */
 void sandbox_end_add(struct sandbox *sb, struct store_txn *t);
 /* What its row should say, for store_known_set(); a new reference. */

@@ -6,6 +6,7 @@
 #include "../store/audit.h"
 #include "../store/ids.h"
 #include "admission.h"
+#include "images.h"
 #include "instant.h"
 #include "pool.h"
 #include "sandbox.h"
@@ -14,21 +15,23 @@
 #include "template.h"
 #include "times.h"
 
-/* What it will be cloned from. -EAGAIN: the default snapshot is still being made. */
-static int template_choose(struct core *c, const struct sandbox_spec *spec, struct vm_class *cls,
+/* What it will be cloned from. -EAGAIN: the snapshot of what the template gives by itself is still being made. */
+static int template_choose(struct core *c, struct image *image, const struct sandbox_spec *spec, struct vm_class *cls,
 			   struct template **ret, struct fault *f)
 {
 	struct template *t;
+	struct vm_class usual;
 
 	*ret = NULL;
 	if (!template_class(spec->memory_mb, spec->cpus, spec->disk_mb, cls))
 		return 0;
-	t = template_get(c, cls);
+	t = template_get(c, image, cls);
 	if (t && template_ready(t)) {
 		*ret = t;
 		return 0;
 	}
-	if (t != c->default_template || t->state == TEMPLATE_FAILED)
+	image_class(image, &usual);
+	if (!t || memcmp(cls, &usual, sizeof(usual)) != 0 || t->state == TEMPLATE_FAILED)
 		return 0;
 	fault_set(f, EAGAIN, 503, "starting", "%s", t->why);
 	f->retry_after_s = ADMISSION_RETRY_S;
@@ -44,7 +47,7 @@ void sandbox_waiter_end(struct sandbox_waiter *w, int err)
 }
 
 static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_waiter *w,
-					 const struct vm_class *cls, struct template *t,
+					 struct image *image, const struct vm_class *cls, struct template *t,
 					 const struct pool_member *m, struct source *source)
 {
 	const struct sandbox_spec *spec = w->spec;
@@ -63,7 +66,8 @@ static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_wa
 	sb->cls = *cls;
 	sb->template = t;
 	sb->source = source ? source_ref(source) : NULL;
-	snprintf(sb->image, sizeof(sb->image), "%s", source ? source->set.image : c->image.hash);
+	snprintf(sb->image, sizeof(sb->image), "%s", source ? source->set.image : image->hash);
+	sb->from = image;
 	sb->pause_on_timeout = spec->pause_on_timeout;
 	sb->auto_resume = spec->auto_resume;
 	sb->created_ms = unix_ms();
@@ -108,7 +112,7 @@ void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source
 		err = admission_room(c, w->owner, w->quota, &source->set.cls, w->spec->cpus, f);
 	if (!err)
 		pool_missed(c, w->spec, &source->set.cls, NULL);
-	sb = err ? NULL : sandbox_from_spec(c, w, &source->set.cls, NULL, NULL, source);
+	sb = err ? NULL : sandbox_from_spec(c, w, images_hashed(c, source->set.image), &source->set.cls, NULL, NULL, source);
 	if (!err && !sb)
 		err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	if (err < 0)
@@ -120,6 +124,7 @@ void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source
 void sandbox_create(struct core *c, struct sandbox_waiter *w)
 {
 	struct fault *f = &w->call.fault;
+	struct image *image;
 	struct template *t = NULL;
 	struct vm_class cls = { 0 };
 	struct pool_member *m = NULL;
@@ -128,15 +133,20 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 
 	if (c->stopping)
 		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
-	template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
-	if (!err)
+	image = err ? NULL : images_named(c, w->spec->template_name, f);
+	if (!err && !image)
+		err = -EINVAL;
+	if (!err) {
+		image_limits(image, w->spec);
+		template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
 		err = admission_check(c, w, &cls, f);
-	if (!err && (m = pool_find(c, w->spec, &cls)) != NULL)
+	}
+	if (!err && (m = pool_find(c, image, w->spec, &cls)) != NULL)
 		t = pool_template(m);
-	else if (!err && (err = template_choose(c, w->spec, &cls, &t, f)) == 0)
+	else if (!err && (err = template_choose(c, image, w->spec, &cls, &t, f)) == 0)
 		pool_missed(c, w->spec, &cls, t);
 	if (!err) {
-		sb = sandbox_from_spec(c, w, &cls, t, m, NULL);
+		sb = sandbox_from_spec(c, w, image, &cls, t, m, NULL);
 		if (!sb)
 			err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	}

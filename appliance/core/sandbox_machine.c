@@ -37,7 +37,7 @@ enum {
 /* env of the template's recipe below the sandbox's own. */
 static json_t *environment(const struct sandbox *sb)
 {
-	json_t *env = json_deep_copy(json_object_get(sb->core->image.recipe, "env"));
+	json_t *env = json_deep_copy(json_object_get(sb->from->recipe, "env"));
 
 	if (!json_is_object(env)) {
 		json_decref(env);
@@ -178,11 +178,13 @@ static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
 
 static const struct vm_ops vm_ops = { .started = on_vm_started, .ended = on_vm_ended, .done = on_vm_done };
 
-/* What the clone is made from is what may be saved of it later. */
+/* What the clone is made from is what may be saved of it later; and which kernels are in it. */
 static void base_note(struct sandbox *sb, const struct template *t)
 {
 	const char *key = strrchr(t->path, '/');
 
+	memcpy(sb->warm, t->snapshot.warm, sizeof(sb->warm));
+	sb->warm_count = t->snapshot.warm_count;
 	snprintf(sb->base.key, sizeof(sb->base.key), "%s", key ? key + 1 : "");
 	memcpy(sb->base.ram, t->snapshot.ram_hash, sizeof(sb->base.ram));
 }
@@ -243,7 +245,7 @@ static void copy_launch(struct sandbox *sb, int scratch_fd)
 
 static void machine_launch(struct sandbox *sb, int scratch_fd)
 {
-	const struct image *image = &sb->core->image;
+	const struct image *image = sb->from;
 	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
 	struct template *t = sb->template;
 	struct vm_config config = {
@@ -313,7 +315,7 @@ static void scratch_done(void *arg)
 
 void sandbox_machine_start(struct sandbox *sb)
 {
-	const struct image *image = &sb->core->image;
+	const struct image *image = sb->from;
 	struct scratch_job *job = calloc(1, sizeof(*job));
 	struct template *t = sb->template;
 

@@ -108,6 +108,36 @@ static int file_check(int fd, const char *name, json_t *files, struct fault *f)
 	return 0;
 }
 
+static json_t *warm_json(const struct snapshot *s)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < s->warm_count; i++)
+		json_array_append_new(list, json_pack("{s:s,s:I,s:I}", "language", s->warm[i].language, "received",
+						      (json_int_t)s->warm[i].received, "sent",
+						      (json_int_t)s->warm[i].sent));
+	return list;
+}
+
+static void warm_read(struct snapshot *s, json_t *list)
+{
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+	{
+		struct snapshot_channel *c = &s->warm[s->warm_count];
+		const char *language = json_string_value(json_object_get(one, "language"));
+
+		if (!language || s->warm_count == SNAPSHOT_WARM_MAX)
+			continue;
+		snprintf(c->language, sizeof(c->language), "%s", language);
+		c->received = (uint64_t)json_integer_value(json_object_get(one, "received"));
+		c->sent = (uint64_t)json_integer_value(json_object_get(one, "sent"));
+		s->warm_count++;
+	}
+}
+
 static int manifest_read(struct snapshot *s, json_t *manifest, struct fault *f)
 {
 	json_t *files = json_object_get(manifest, "sha256"), *channel = json_object_get(manifest, "channel");
@@ -119,6 +149,7 @@ static int manifest_read(struct snapshot *s, json_t *manifest, struct fault *f)
 	s->cls.disk_mb = (unsigned)json_integer_value(json_object_get(cls, "disk_mb"));
 	s->received = (uint64_t)json_integer_value(json_object_get(channel, "received"));
 	s->sent = (uint64_t)json_integer_value(json_object_get(channel, "sent"));
+	warm_read(s, json_object_get(manifest, "warm"));
 	snprintf(s->ram_hash, sizeof(s->ram_hash), "%s", json_string_value(json_object_get(files, "ram")) ?: "");
 	files_stat(s);
 	err = file_check(s->ram_fd, "ram", files, f);
@@ -299,11 +330,11 @@ int snapshot_seal(struct snapshot *s, const char *path, const char *fingerprint,
 	if (!err)
 		err = file_seal(s->scratch_fd, "scratch.ext4", files, f);
 	time_format(unix_ms(), made_at);
-	manifest = json_pack("{s:i,s:s,s:s,s:s,s:{s:i,s:i,s:i},s:{s:I,s:I},s:o}", "version", SNAPSHOT_VERSION,
+	manifest = json_pack("{s:i,s:s,s:s,s:s,s:{s:i,s:i,s:i},s:{s:I,s:I},s:o,s:o}", "version", SNAPSHOT_VERSION,
 			     "made_at", made_at, "image", image->hash, "engine", fingerprint, "class",
 			     "memory_mb", (int)s->cls.memory_mb, "vcpus", (int)s->cls.vcpus, "disk_mb",
 			     (int)s->cls.disk_mb, "channel", "received", (json_int_t)s->received, "sent",
-			     (json_int_t)s->sent, "sha256", files);
+			     (json_int_t)s->sent, "warm", warm_json(s), "sha256", files);
 	if (!err)
 		err = manifest_write(s, manifest, f);
 	json_decref(manifest);

@@ -17,12 +17,22 @@ enum {
 	/* Raised when what is in a snapshot changes its meaning: warm-up, channels. */
 	SNAPSHOT_VERSION = 1,
 	SNAPSHOT_PATH_MAX = 640,
+	/* Kernels that a template's own code was run in, besides the default one. */
+	SNAPSHOT_WARM_MAX = 8,
+};
+
+/* Where the channel of a language's default kernel stands. */
+struct snapshot_channel {
+	char language[64];
+	uint64_t received, sent;
 };
 
 struct snapshot {
 	char path[SNAPSHOT_PATH_MAX]; /* of the directory */
 	struct vm_class cls;
 	uint64_t received, sent; /* where the default kernel's channel stands */
+	struct snapshot_channel warm[SNAPSHOT_WARM_MAX]; /* those of other kernels that ran something */
+	unsigned warm_count;
 	char ram_hash[65];       /* of its memory: which of those made under this key it is */
 	int ram_fd, state_fd, scratch_fd;
 	ino_t replaces; /* while it is made: the directory that is there and of no use, or 0 */

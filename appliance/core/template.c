@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base.h"
+#include "disk.h"
+#include "pool.h"
 #include "times.h"
 
 struct template_set {
@@ -138,22 +141,23 @@ static void template_check(struct template *t)
 		template_want_build(t);
 }
 
-struct template *template_get(struct core *c, const struct vm_class *cls)
+struct template *template_get(struct core *c, struct image *image, const struct vm_class *cls)
 {
 	struct template_set *ts = c->templates;
 	struct template *t;
 	char key[65];
 
 	for (t = ts->list; t; t = t->next) {
-		if (memcmp(&t->cls, cls, sizeof(*cls)) == 0)
+		if (t->image == image && memcmp(&t->cls, cls, sizeof(*cls)) == 0)
 			return t;
 	}
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->core = c;
+	t->image = image;
 	t->cls = *cls;
-	snapshot_key(&c->image, ts->fingerprint, cls, key);
+	snapshot_key(image, ts->fingerprint, cls, key);
 	snprintf(t->path, sizeof(t->path), "%s/%s", ts->dir, key);
 	t->next = ts->list;
 	ts->list = t;
@@ -214,7 +218,7 @@ void template_built(struct template *t, int err, const struct fault *f)
 	if (!err) {
 		t->state = TEMPLATE_READY;
 		t->clone_failures = 0;
-	} else if (++t->tries < TEMPLATE_TRIES && !t->core->stopping) {
+	} else if (++t->tries < TEMPLATE_TRIES && !t->core->stopping && strcmp(f->code, TEMPLATE_WARM_FAILED) != 0) {
 		core_log("template: %s Trying again (%u of %d).", f->message, t->tries + 1, TEMPLATE_TRIES);
 		template_want_build(t);
 		return;
@@ -225,6 +229,58 @@ void template_built(struct template *t, int err, const struct fault *f)
 		core_log("%s", t->why);
 	}
 	template_next(ts);
+}
+
+/* A gigabyte of file takes its time to go. */
+struct removal {
+	char path[SNAPSHOT_PATH_MAX];
+};
+
+static void removal_work(void *arg)
+{
+	struct removal *r = arg;
+
+	/* What was paused on it still needs its memory file; the next start looks again. */
+	if (!base_pinned(r->path))
+		disk_remove_dir(r->path);
+}
+
+static void template_remove(struct template *t)
+{
+	struct removal *r = calloc(1, sizeof(*r));
+
+	if (t->state == TEMPLATE_READY)
+		snapshot_close(&t->snapshot);
+	if (r)
+		memcpy(r->path, t->path, sizeof(r->path));
+	if (r && hub_work(t->core->hub, removal_work, free, r) < 0)
+		free(r);
+	free(t);
+}
+
+static bool template_idle(const struct template *t)
+{
+	return t->users == 0 && t->state != TEMPLATE_CHECKING && t->state != TEMPLATE_WAITING &&
+	       t->state != TEMPLATE_BUILDING;
+}
+
+bool templates_forget(struct core *c, const struct image *image)
+{
+	struct template **at, *t;
+
+	for (t = c->templates->list; t; t = t->next) {
+		if (t->image == image && (!template_idle(t) || !pool_forget(c, t)))
+			return false;
+	}
+	for (at = &c->templates->list; (t = *at) != NULL;) {
+		if (t->image != image) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		template_remove(t);
+	}
+	return true;
 }
 
 void template_set_host(struct core *c, const struct base *base, struct set_host *ret)

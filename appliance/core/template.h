@@ -1,4 +1,4 @@
-/* The warm snapshots of the default template, one a size class: looked up,
+/* The warm snapshots, one an image and size class: looked up,
  * checked once, built when missing, built again when they no longer load.
  *
  * Hub thread only. One build runs at a time; the others wait their turn.
@@ -20,6 +20,9 @@ enum {
 	TEMPLATE_CLONE_FAILURES = 2,
 };
 
+/* Code of a fault that another try would end in, too. */
+#define TEMPLATE_WARM_FAILED "warm_failed"
+
 enum template_state {
 	TEMPLATE_NONE,
 	TEMPLATE_CHECKING,
@@ -35,6 +38,7 @@ struct template
 {
 	struct template *next;
 	struct core *core;
+	struct image *image;
 	struct vm_class cls;
 	enum template_state state;
 	char path[SNAPSHOT_PATH_MAX];
@@ -57,13 +61,15 @@ void template_set_free(struct template_set *ts);
 
 /* The smallest class that holds what is asked for; false: none does, boot with exactly that. */
 bool template_class(unsigned memory_mb, double cpus, unsigned disk_mb, struct vm_class *ret);
-/* The class's template, made known (and checked or built in the background) on first use. NULL: out of
+/* The one of that image and class, made known (and checked or built in the background) on first use. NULL: out of
  * memory. */
-struct template *template_get(struct core *c, const struct vm_class *cls);
+struct template *template_get(struct core *c, struct image *image, const struct vm_class *cls);
 /* True: .snapshot can be cloned now. Otherwise sees to it that it can be later. */
 bool template_ready(struct template *t);
 /* How a clone went: two failures in a row spoil the snapshot, and it is built again. */
 void template_clone_result(struct template *t, bool loaded);
+/* The warm snapshots of an image that is gone from the cache go, too. False: not yet, something works on them. */
+bool templates_forget(struct core *c, const struct image *image);
 /* Megabytes of RAM that builds use now, for admission. */
 unsigned template_memory_mb(const struct core *c);
 /* Ends a build that is under way; false: there is none (any more). */

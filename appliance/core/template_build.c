@@ -8,23 +8,8 @@
 #include "../store/ids.h"
 #include "guest.h"
 #include "identity.h"
-#include "kernel.h"
-#include "template.h"
+#include "template_inner.h"
 #include "times.h"
-#include "warmup.h"
-
-enum build_step {
-	STEP_FILES,
-	STEP_BOOT,
-	STEP_IDENTITY,
-	STEP_KERNEL,
-	STEP_WARMUP,
-	STEP_FREEZE,
-	STEP_PAUSE,
-	STEP_SAVE,
-	STEP_STOP,
-	STEP_SEAL
-};
 
 /* Seconds a step may take on a badly loaded host: about eight times what it takes on an idle one. */
 static const struct {
@@ -49,26 +34,6 @@ enum {
 	BUILD_MAX_MS = 1800 * 1000,
 };
 
-struct template_build {
-	struct core *core;
-	struct template *template;
-	char id[STORE_ID_MAX];
-	enum build_step step;
-	int64_t began_ms, step_ms;
-	struct snapshot snapshot;
-	bool has_files, vm_over, failed, working, work_failed;
-	struct fault fault;
-	struct vm *vm;
-	struct guest *guest;
-	struct identity *identity;
-	struct warmup *warmup;
-	size_t language; /* whose default kernel is being started */
-	bool kernel_made;
-	struct hub_timer *timer;
-	struct hub_item finish;
-};
-
-static void build_fail(struct template_build *b, const char *message);
 static void build_finish_later(struct template_build *b);
 
 static void build_say(struct template_build *b)
@@ -78,11 +43,11 @@ static void build_say(struct template_build *b)
 
 	snprintf(t->why, sizeof(t->why), "The warm snapshot is being made: %s, %d s.", steps[b->step].what,
 		 seconds);
-	core_log("template %s, %u MB: %s (%d s)", b->core->settings->template_name, t->cls.memory_mb,
+	core_log("template %s, %u MB: %s (%d s)", t->image->template_name, t->cls.memory_mb,
 		 steps[b->step].what, seconds);
 }
 
-static void build_step(struct template_build *b, enum build_step step)
+void build_step(struct template_build *b, enum build_step step)
 {
 	b->step = step;
 	b->step_ms = mono_ms();
@@ -108,7 +73,7 @@ static void on_timer(void *arg)
 }
 
 /* The machine must be gone before anything is freed. */
-static void build_fail(struct template_build *b, const char *message)
+void build_fail(struct template_build *b, const char *message)
 {
 	if (b->failed)
 		return;
@@ -121,12 +86,12 @@ static void build_fail(struct template_build *b, const char *message)
 	build_finish_later(b);
 }
 
-static void build_finish(void *arg)
+void build_finish(void *arg)
 {
 	struct template_build *b = arg;
 	struct template *t = b->template;
 
-	if (b->working || (b->vm && !b->vm_over))
+	if (b->working || b->next_waits || (b->vm && !b->vm_over))
 		return;
 	identity_free(b->identity);
 	warmup_free(b->warmup);
@@ -155,7 +120,7 @@ static void seal_work(void *arg)
 	struct template_build *b = arg;
 
 	b->work_failed = snapshot_seal(&b->snapshot, b->template->path, template_fingerprint(b->core),
-				       &b->core->image, &b->fault) < 0;
+				       b->template->image, &b->fault) < 0;
 }
 
 static void seal_done(void *arg)
@@ -165,7 +130,7 @@ static void seal_done(void *arg)
 	b->working = false;
 	b->failed |= b->work_failed;
 	if (!b->failed)
-		core_log("template %s, %u MB: ready after %d s", b->core->settings->template_name,
+		core_log("template %s, %u MB: ready after %d s", b->template->image->template_name,
 			 b->template->cls.memory_mb, (int)((mono_ms() - b->began_ms) / 1000));
 	build_finish(b);
 }
@@ -243,83 +208,18 @@ static void on_frozen(int err, int status, json_t *reply, void *arg)
 	vm_step(b, STEP_PAUSE);
 }
 
-static void build_freeze(struct template_build *b)
+void build_freeze(struct template_build *b)
 {
 	json_t *empty = json_object();
 
 	build_step(b, STEP_FREEZE);
-	b->snapshot.received = warmup_received(b->warmup);
-	b->snapshot.sent = warmup_sent(b->warmup);
 	if (guest_call(b->guest, "POST", "/freeze", empty, steps[STEP_FREEZE].limit_s * 1000, on_frozen, b) <
 	    0)
 		build_fail(b, "The link to the template's machine was lost.");
 	json_decref(empty);
 }
 
-/* --- warm-up --- */
-
-static void on_warm_began(void *arg)
-{
-	build_step(arg, STEP_WARMUP);
-}
-
-static void on_warm(const char *message, void *arg)
-{
-	struct template_build *b = arg;
-
-	if (b->failed)
-		return;
-	if (message)
-		build_fail(b, message);
-	else
-		build_freeze(b);
-}
-
-static void build_attach(struct template_build *b)
-{
-	/* A failure is the link's loss: on_up() comes again. */
-	warmup_attach(b->warmup, guest_link(b->guest));
-}
-
-/* --- kernels, identity, link --- */
-
-static void build_kernel(struct template_build *b);
-
-static void on_kernel(int err, int status, json_t *reply, void *arg)
-{
-	struct template_build *b = arg;
-	struct fault f;
-
-	if (b->failed)
-		return;
-	if (err < 0 || (status != 201 && status != 409)) {
-		guest_fault(&f, err, status, reply);
-		build_fail(b, f.message);
-		return;
-	}
-	b->language++;
-	b->kernel_made = !kernel_language_at(b->core, b->language);
-	if (b->kernel_made)
-		build_attach(b);
-	else
-		build_kernel(b);
-}
-
-/* One of each language: the first cell of any is a warm one. */
-static void build_kernel(struct template_build *b)
-{
-	const char *language = kernel_language_at(b->core, b->language);
-	char id[STORE_ID_MAX];
-	json_t *body;
-
-	build_step(b, STEP_KERNEL);
-	kernel_default_agent_id(b->core, language, id);
-	body = json_pack("{s:s,s:s}", "id", id, "language", language);
-	if (guest_call(b->guest, "POST", "/kernels", body, steps[STEP_KERNEL].limit_s * 1000, on_kernel, b) <
-	    0)
-		build_fail(b, "The link to the template's machine was lost.");
-	json_decref(body);
-}
+/* --- identity, link --- */
 
 static void on_identified(int err, const struct fault *f, json_t *kernels, void *arg)
 {
@@ -332,8 +232,7 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 		build_fail(b, f->message);
 		return;
 	}
-	b->language = 0;
-	build_kernel(b);
+	template_warm_begin(b);
 }
 
 static void on_up(struct guest *g, void *arg)
@@ -345,8 +244,8 @@ static void on_up(struct guest *g, void *arg)
 
 	if (b->failed)
 		return;
-	if (b->kernel_made) {
-		build_attach(b);
+	if (b->warmup) {
+		template_warm_attach(b);
 		return;
 	}
 	identity_free(b->identity);
@@ -381,7 +280,7 @@ static void build_boot(struct template_build *b)
 	static const struct vm_ops ops = { .started = on_vm_started,
 					   .ended = on_vm_ended,
 					   .done = on_vm_done };
-	const struct image *image = &b->core->image;
+	const struct image *image = b->template->image;
 	struct vm_config config = { .id = b->id,
 				    .mode = VM_TEMPLATE,
 				    .cls = b->snapshot.cls,
@@ -414,7 +313,7 @@ static void files_work(void *arg)
 	struct vm_class cls = b->snapshot.cls;
 
 	b->work_failed =
-		snapshot_begin(b->template->path, &b->core->image, &cls, &b->snapshot, &b->fault) < 0;
+		snapshot_begin(b->template->path, b->template->image, &cls, &b->snapshot, &b->fault) < 0;
 	b->has_files = !b->work_failed;
 }
 
@@ -432,22 +331,16 @@ static void files_done(void *arg)
 
 void template_build_start(struct template *t)
 {
-	static const struct warmup_ops warmup_ops = { .began = on_warm_began, .over = on_warm };
 	struct template_build *b = calloc(1, sizeof(*b));
 	struct fault f;
 
 	if (b) {
 		*b = (struct template_build){ .core = t->core, .template = t, .began_ms = mono_ms() };
 		b->snapshot.cls = t->cls;
-		b->warmup = warmup_new(WARMUP_TEMPLATE, 0, 0, &warmup_ops, b);
 		b->timer = hub_timer_new(t->core->hub, on_timer, b);
 	}
-	if (!b || !b->warmup || !b->timer) {
+	if (!b || !b->timer) {
 		fault_set(&f, ENOMEM, 500, "template", "Out of memory.");
-		if (b) {
-			warmup_free(b->warmup);
-			hub_timer_free(b->timer);
-		}
 		free(b);
 		template_built(t, -ENOMEM, &f);
 		return;

@@ -17,7 +17,10 @@ struct warmup_request {
 };
 
 struct warmup {
-	const struct warmup_request *requests;
+	const struct warmup_request *requests; /* ends with one without a type; own comes behind them */
+	struct warmup_request own;
+	char agent_id[STORE_ID_MAX], language[KERNEL_NAME_MAX], *code;
+	bool idle, replied; /* the answer to the present one */
 	const struct warmup_ops *ops;
 	void *arg;
 	struct channel *channel;
@@ -87,10 +90,37 @@ static const struct warmup_request for_clone[] = {
 	{ NULL, NULL, false },
 };
 
+/* Of other languages it is known how they begin. */
+static const struct warmup_request for_others[] = {
+	{ "kernel_info_request", NULL, false },
+	{ NULL, NULL, false },
+};
+
+static const struct warmup_request *requests_of(enum warmup_kind kind, const char *language)
+{
+	if (strcmp(language, "python") != 0)
+		return for_others;
+	return kind == WARMUP_TEMPLATE ? for_template : for_clone;
+}
+
+/* NULL: all were answered. */
+static const struct warmup_request *request_now(const struct warmup *w)
+{
+	unsigned i = 0;
+
+	while (i < w->at && w->requests[i].type)
+		i++;
+	if (w->requests[i].type)
+		return &w->requests[i];
+	return i == w->at && w->code ? &w->own : NULL;
+}
+
 static json_t *content_of(const struct warmup_request *r)
 {
 	json_t *content;
 
+	if (!r->code)
+		return json_object();
 	if (strcmp(r->type, "execute_request") != 0)
 		return json_pack("{s:s,s:i,s:i}", "code", r->code, "cursor_pos", (int)strlen(r->code),
 				 "detail_level", 0);
@@ -115,12 +145,13 @@ static void request_id(const struct warmup *w, char ret[32])
 
 static void request_send(struct warmup *w)
 {
-	const struct warmup_request *r = &w->requests[w->at];
+	const struct warmup_request *r = request_now(w);
 	json_t *content = content_of(r);
 	struct buf out = { 0 };
 	char id[32];
 	bool sent;
 
+	w->idle = w->replied = false;
 	request_id(w, id);
 	jupyter_request(&out, JUPYTER_SHELL, id, w->session, r->type, content);
 	sent = !out.failed && channel_send(w->channel, 'J', true, out.bytes, out.len) > 0;
@@ -130,34 +161,56 @@ static void request_send(struct warmup *w)
 		warmup_over(w, "The warm-up could not be sent.");
 }
 
-static bool is_answer(const struct warmup *w, const uint8_t *payload, size_t len)
+/* The template's own code failed: nobody would find what it was to prepare. */
+static void own_failed(struct warmup *w, const struct jupyter_msg *m)
 {
-	struct jupyter_msg m;
-	char id[32];
-	bool is;
+	const char *name = json_string_value(json_object_get(m->content, "ename"));
+	const char *value = json_string_value(json_object_get(m->content, "evalue"));
+	char message[300];
 
-	if (jupyter_parse(payload, len, &m) < 0)
-		return false;
+	snprintf(message, sizeof(message), "WARM of %.32s failed: %.60s%s%.150s", w->language, name ? name : "error",
+		 value && *value ? ": " : "", value ? value : "");
+	warmup_over(w, message);
+}
+
+/* Reply and status come by different ways, in any order. False: it is over, and w may be gone. */
+static bool message_take(struct warmup *w, const struct jupyter_msg *m)
+{
+	char id[32];
+
 	request_id(w, id);
-	is = m.type == JUPYTER_STATUS && strcmp(m.text, "idle") == 0 && strcmp(m.parent_id, id) == 0;
-	jupyter_msg_free(&m);
-	return is;
+	if (strcmp(m->parent_id, id) != 0)
+		return false;
+	if (m->type == JUPYTER_STATUS && strcmp(m->text, "idle") == 0)
+		w->idle = true;
+	if (m->type == JUPYTER_EXECUTE_REPLY && request_now(w) == &w->own && strcmp(m->text, "ok") != 0) {
+		own_failed(w, m);
+		return false;
+	}
+	w->replied |= m->type == JUPYTER_EXECUTE_REPLY;
+	return true;
 }
 
 static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
 		     void *arg)
 {
 	struct warmup *w = arg;
+	struct jupyter_msg m;
+	bool goes_on;
 
 	channel_ack(c, seq);
-	if (w->over || !w->began || type != 'J' || !is_answer(w, payload, len))
+	if (w->over || !w->began || type != 'J' || jupyter_parse(payload, len, &m) < 0)
 		return;
-	if (w->requests[++w->at].type)
+	goes_on = message_take(w, &m);
+	jupyter_msg_free(&m);
+	if (!goes_on || !w->idle || (request_now(w) == &w->own && !w->replied))
+		return;
+	w->at++;
+	if (request_now(w))
 		request_send(w);
 	else
 		warmup_over(w, NULL);
 }
-
 static void on_attached(struct channel *c, void *arg)
 {
 	struct warmup *w = arg;
@@ -171,7 +224,7 @@ static void on_attached(struct channel *c, void *arg)
 	request_send(w);
 }
 
-struct warmup *warmup_new(enum warmup_kind kind, uint64_t received, uint64_t sent,
+struct warmup *warmup_new(enum warmup_kind kind, const struct warmup_kernel *kernel, uint64_t received, uint64_t sent,
 			  const struct warmup_ops *ops, void *arg)
 {
 	static const struct channel_ops channel_ops = { .frame = on_frame, .attached = on_attached };
@@ -179,13 +232,15 @@ struct warmup *warmup_new(enum warmup_kind kind, uint64_t received, uint64_t sen
 
 	if (!w)
 		return NULL;
-	*w = (struct warmup){ .requests = kind == WARMUP_TEMPLATE ? for_template : for_clone,
-			      .ops = ops,
-			      .arg = arg };
+	*w = (struct warmup){ .requests = requests_of(kind, kernel->language), .ops = ops, .arg = arg };
+	snprintf(w->agent_id, sizeof(w->agent_id), "%s", kernel->agent_id);
+	snprintf(w->language, sizeof(w->language), "%s", kernel->language);
+	w->code = kernel->code ? strdup(kernel->code) : NULL;
+	w->own = (struct warmup_request){ "execute_request", w->code, true };
 	uuid_new(w->session);
 	w->channel = channel_new(CHANNEL_REFUSE, &channel_ops, w);
-	if (!w->channel) {
-		free(w);
+	if (!w->channel || (kernel->code && !w->code)) {
+		warmup_free(w);
 		return NULL;
 	}
 	if (received || sent)
@@ -197,7 +252,7 @@ int warmup_attach(struct warmup *w, struct link *l)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/kernels/%s/channel", KERNEL_DEFAULT_ID);
+	snprintf(path, sizeof(path), "/kernels/%s/channel", w->agent_id);
 	return channel_connect(w->channel, l, path);
 }
 
@@ -216,5 +271,6 @@ void warmup_free(struct warmup *w)
 	if (!w)
 		return;
 	channel_free(w->channel);
+	free(w->code);
 	free(w);
 }

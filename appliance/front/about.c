@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <string.h>
 
 #include "../version.h"
 #include "handlers.h"
@@ -54,10 +55,19 @@ int about_templates(struct request *r, struct fault *f)
 	json_t *list;
 	int err = list_window(r, &limit, &cursor, f);
 
-	/* One page holds them all, so none is continued. */
-	if (!err && cursor && *cursor)
+	/* A name is where it goes on. */
+	if (!err && cursor && cursor[strspn(cursor, "abcdefghijklmnopqrstuvwxyz0123456789-")])
 		err = store_fault(f, -EINVAL, "template");
 	if (err)
 		return err;
-	return core_templates(r->core, &list) ? fault_no_memory(f) : respond_json(r, 200, list, f);
+	return core_templates(r->core, cursor && *cursor ? cursor : NULL, limit, &list) ? fault_no_memory(f)
+										       : respond_json(r, 200, list, f);
+}
+
+int about_template(struct request *r, struct fault *f)
+{
+	json_t *one;
+	int err = core_template(r->core, r->id, &one, f);
+
+	return err ? err : respond_json(r, 200, one, f);
 }

@@ -63,6 +63,8 @@ int about_health(struct request *r, struct fault *f);
 int about_me(struct request *r, struct fault *f);
 int about_stats(struct request *r, struct fault *f);
 int about_templates(struct request *r, struct fault *f);
+int about_template(struct request *r, struct fault *f);
+int template_rebuild(struct request *r, struct fault *f);
 int about_metrics(struct request *r, struct fault *f);
 
 enum {

@@ -9,8 +9,6 @@
 
 enum {
 	IDLE_S = 30 * 60, /* without a client a kernel's sandbox is paused after that */
-	MEMORY_MB = 1024,
-	DISK_MB = 1024,
 };
 
 struct kernel_body {
@@ -60,7 +58,7 @@ static int languages_of(struct request *r, json_t **ret, struct fault *f)
 {
 	json_t *templates = NULL, *one, *found = NULL;
 	size_t i;
-	int err = core_templates(r->core, &templates);
+	int err = core_templates(r->core, NULL, LIST_LIMIT_MAX, &templates);
 
 	if (err < 0)
 		return fault_set(f, -err, 500, "internal", "The templates could not be read.");
@@ -119,8 +117,6 @@ static int sandbox_for(struct request *r, const struct kernel_body *b, const cha
 {
 	struct sandbox_spec spec = {
 		.timeout_s = b->idle_s,
-		.memory_mb = MEMORY_MB,
-		.disk_mb = DISK_MB,
 		.cpus = 1,
 		.pause_on_timeout = true,
 		.auto_resume = true,

@@ -21,6 +21,8 @@ const struct route routes[] = {
 	{ "GET", "/v1/me", about_me, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", "/v1/stats", about_stats, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", "/v1/templates", about_templates, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "GET", "/v1/templates/{name}", about_template, 0, RIGHTS_KEY, GATE_QUICK },
+	{ "POST", "/v1/templates/{name}/build", template_rebuild, EMPTY_BODY_MAX, RIGHTS_ADMIN, GATE_STREAM },
 	{ "GET", "/v1/usage", usage_get, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "GET", "/v1/audit", audit_lines, 0, RIGHTS_KEY, GATE_QUICK },
 	{ "POST", "/v1/owners", owners_create, JSON_IN_MAX, RIGHTS_ADMIN, GATE_QUICK },

@@ -75,9 +75,6 @@ int sandboxes_create(struct request *r, struct fault *f)
 		.engine = "auto",
 		.on_timeout = "kill",
 		.timeout_s = 300,
-		.memory_mb = 1024,
-		.disk_mb = 1024,
-		.cpus = 1,
 	};
 	int err = request_fields(r, create_fields, &b, f);
 	json_t *none = json_object();

@@ -37,6 +37,9 @@ static struct kernel *kernel_wanted(struct request *rq)
 
 static const char *kernel_state(const struct kernel *k)
 {
+	/* Replaced, in a clone: it ends, and another begins. */
+	if (k->wish == KERNEL_WISH_RESTART)
+		return "starting";
 	if (k->phase == KERNEL_ALIVE)
 		return k->busy ? "busy" : "idle";
 	return k->phase == KERNEL_DRAINING || k->phase == KERNEL_DEAD ? "dead" : "starting";

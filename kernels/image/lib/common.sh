@@ -105,6 +105,7 @@ entry_drop() {
 # One build at a time; what a killed one left half-made goes away here.
 LOCK_FD=
 cache_lock() {
+	[ -z "$LOCK_FD" ] || return 0
 	mkdir -p "$CACHE" || die "cannot make the cache directory $CACHE: set CARREL_CACHE to one that can be written"
 	exec {LOCK_FD}>"$CACHE/lock"
 	if ! flock -n "$LOCK_FD"; then

@@ -7,11 +7,15 @@ kernel_key() {
 	  hash_files "$IMAGE_DIR" kernel-unpack modules; } | hash_text
 }
 
-# Everything that ends up in /usr/lib/carrel or among the image's own files.
+# Everything that ends up in /usr/lib/carrel or among the image's own files, and how it gets there. How templates
+# are built changes nothing in it.
+GUEST_SOURCES=(Makefile kernels/{agent,bash,core,link,python}
+	kernels/image/{files,init,sitecustomize.py,modules,lib/guest.sh,lib/image.sh})
+
 guest_key() {
 	{ chroot_key
 	  base_key
-	  hash_files "$REPO" Makefile kernels "conf/templates/$TEMPLATE_NAME"; } | hash_text
+	  hash_files "$REPO" "${GUEST_SOURCES[@]}" "conf/templates/$TEMPLATE_NAME"; } | hash_text
 }
 
 IN_BUILD_CHROOT=("$IMAGE_DIR/chroot" --build)

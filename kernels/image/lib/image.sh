@@ -3,7 +3,8 @@
 # GUEST_KEY is set once the guest programs of this run are there.
 image_key() {
 	{ if [ -n "${GUEST_KEY:-}" ]; then echo "$GUEST_KEY"; else guest_key; fi
-	  kernel_key; } | hash_text
+	  kernel_key
+	  [ "${#LAYERS[@]}" -eq 0 ] || { layer_key; recipe_print; }; } | hash_text
 }
 
 image_path() { printf '%s\n' "$CACHE/images/$(image_key)"; }
@@ -16,10 +17,10 @@ image_build() {
 	[ ! -d "$CACHE/images/$key" ] || return 0
 	entry_begin images
 	# One file in all images of a base: their pages are shared in the host's memory too.
-	ln "$BASE/rootfs.ext4" "$KERNEL/vmlinux" "$ENTRY_TMP/"
-	scratch_make "$(jq -r '.limits.disk_mb // 1024' "$TEMPLATE_DIR/template.json")" "$ENTRY_TMP/scratch.ext4"
+	ln "$LAYER/rootfs.ext4" "$KERNEL/vmlinux" "$ENTRY_TMP/"
+	recipe_print >"$ENTRY_TMP/template.json"
+	scratch_make "$(jq -r '.limits.disk_mb // 1024' "$ENTRY_TMP/template.json")" "$ENTRY_TMP/scratch.ext4"
 	initrd_make "$ENTRY_TMP"
-	cp "$TEMPLATE_DIR/template.json" "$ENTRY_TMP/template.json"
 	manifest_print "$key" >"$ENTRY_TMP/manifest.json"
 	entry_publish images "$key"
 }
@@ -47,13 +48,13 @@ file_json() {
 # a snapshot binds is its own copy of it.
 manifest_print() {
 	{
-		file_json rootfs.ext4 "$(cat "$BASE/rootfs.sha256")"
+		file_json rootfs.ext4 "$(cat "$LAYER/rootfs.sha256")"
 		file_json vmlinux "$(cat "$KERNEL/vmlinux.sha256")"
 		file_json initrd "$(file_sha256 "$ENTRY_TMP/initrd")"
 		file_json scratch.ext4 ''
-	} | jq -s --tab --arg template "$TEMPLATE_NAME" --arg hash "$1" \
+	} | jq -s --tab --arg template "$RECIPE_NAME" --arg hash "$1" \
 		--arg built_at "$(date -u +%Y-%m-%dT%H:%M:%S.000Z)" --arg kernel "$(cat "$KERNEL/version")" \
-		--argjson packages "$(grep -c '^Package:' "$BASE/root/var/lib/dpkg/status")" \
+		--argjson packages "$(grep -c '^Package:' "$(layer_file /var/lib/dpkg/status)")" \
 		'{template: $template, hash: $hash, built_at: $built_at, kernel: $kernel,
 		  packages: $packages, files: add}'
 }

@@ -81,9 +81,19 @@ void core_figures(struct core *c, struct core_figures *ret)
 	*ret = (struct core_figures){ .engine = "tcg", .states = { { "running", 0 } } };
 }
 
-int core_templates(struct core *c, json_t **ret)
+int core_templates(struct core *c, const char *after, unsigned limit, json_t **ret)
 {
+	(void)after;
+	(void)limit;
 	*ret = json_pack("{s:[{s:s}], s:n}", "templates", "name", c->settings->template_name, "next");
+	return 0;
+}
+
+int core_template(struct core *c, const char *name, json_t **ret, struct fault *f)
+{
+	if (strcmp(name, c->settings->template_name) != 0)
+		return fault_set(f, ENOENT, 404, "not_found", "There is no such template.");
+	*ret = json_pack("{s:s, s:b}", "name", name, "warm", 1);
 	return 0;
 }
 
