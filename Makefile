@@ -140,9 +140,9 @@ $(OUT)/unit/%: $(OUT)/obj/tests/unit/%.o $$(filter-out $$(DAEMON_MAIN),$$(call o
 run: ## start everything in the foreground, Ctrl-C stops it
 	@conf/run
 
-image: ## build the image of TEMPLATE into CARREL_CACHE
+image: ## build the image of TEMPLATE into CARREL_CACHE; REFRESH=1: from Debian's packages of today
 	@conf/packages/install host
-	@kernels/image/build $(TEMPLATE)
+	@kernels/image/build $(if $(REFRESH),--refresh) $(TEMPLATE)
 
 PREFIX ?= /usr
 install: all ## into DESTDIR and PREFIX (/usr), with units for systemd

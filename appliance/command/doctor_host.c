@@ -181,10 +181,8 @@ void look_image(struct command *c, struct finding *f)
 		    days, days == 1 ? "" : "s");
 	if (days > IMAGE_OLD_DAYS)
 		finding_follows(f,
-				"It lacks Debian's security updates since then; remove %.200s and make image "
-				"builds it "
-				"afresh.",
-				path);
+				"It lacks Debian's security updates since then; make image REFRESH=1 builds one from "
+				"today's packages, which the next start takes.");
 }
 
 /* The first line that a program prints about itself; empty: it is not there. */

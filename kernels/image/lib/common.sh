@@ -5,6 +5,9 @@ IMAGE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 REPO=$(cd "$IMAGE_DIR/../.." && pwd)
 CACHE=${CARREL_CACHE:-/var/cache/carrel}
 SUITE=trixie
+# When packages were last fetched anew although their lists had not changed (build --refresh); part of every key
+# that says what was fetched.
+REFRESHED=$(cat "$CACHE/refreshed" 2>/dev/null || true)
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # Paths of a checkout must not change what is built.

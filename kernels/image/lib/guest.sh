@@ -3,7 +3,7 @@
 KERNEL_PACKAGE=linux-image-cloud-amd64
 
 kernel_key() {
-	{ echo "$KERNEL_PACKAGE vmlinux.sha256"
+	{ echo "$KERNEL_PACKAGE vmlinux.sha256$REFRESHED"
 	  hash_files "$IMAGE_DIR" kernel-unpack modules; } | hash_text
 }
 

@@ -12,13 +12,13 @@ template_packages() {
 }
 
 chroot_key() {
-	{ echo "$ROOTS_RECIPE"
+	{ echo "$ROOTS_RECIPE$REFRESHED"
 	  hash_files "$REPO" conf/packages/guest-build
 	  hash_files "$IMAGE_DIR" dpkg-excludes; } | hash_text
 }
 
 packages_key() {
-	{ echo "$ROOTS_RECIPE"
+	{ echo "$ROOTS_RECIPE$REFRESHED"
 	  jq -cS '.packages' "$TEMPLATE_DIR/template.json"
 	  hash_files "$REPO" conf/packages/guest
 	  hash_files "$IMAGE_DIR" dpkg-excludes; } | hash_text
