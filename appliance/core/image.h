@@ -15,7 +15,7 @@ struct image {
 	char built_at[32];
 	json_t *recipe;   /* template.json */
 	unsigned disk_mb; /* size of the ready-made scratch disk */
-	int rootfs_fd, scratch_fd, kernel_fd, initrd_fd;
+	int rootfs_fd, scratch_fd, kernel_fd, initrd_fd, guest_fd;
 };
 
 /* dir: settings.image. On failure nothing is open. */

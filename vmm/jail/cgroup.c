@@ -1,5 +1,6 @@
 #include "cgroup_ops.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -96,6 +97,42 @@ uint64_t cgroup_base_weight(unsigned one)
 int cgroup_mkdir(const char *dir)
 {
 	return mkdir(dir, 0755) != 0 && errno != EEXIST ? -errno : 0;
+}
+
+int cgroup_give(const char *dir, const char *const *files, uid_t uid)
+{
+	char path[CGROUP_PATH_MAX + CGROUP_NAME_MAX];
+
+	if (chown(dir, uid, uid) != 0)
+		return -errno;
+	for (; *files; files++) {
+		int err = cgroup_path(path, sizeof(path), dir, *files);
+
+		if (err)
+			return err;
+		if (chown(path, uid, uid) != 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Who made them named them: every name is as good as another. */
+void cgroup_rmdir_below(const char *dir)
+{
+	char path[CGROUP_PATH_MAX];
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d)) != NULL) {
+		if (entry->d_type != DT_DIR || strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (cgroup_path(path, sizeof(path), dir, entry->d_name) != 0)
+			continue;
+		cgroup_rmdir_below(path);
+		cgroup_rmdir(path);
+	}
+	if (d)
+		closedir(d);
 }
 
 int cgroup_rmdir(const char *dir)
@@ -226,6 +263,11 @@ int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 	}
 	*ret = cg;
 	return 0;
+}
+
+int cgroup_delegate(const struct cgroup *cg, uid_t uid)
+{
+	return ops_of(cg)->delegate(cg, uid);
 }
 
 int cgroup_enter(const struct cgroup *cg)

@@ -90,6 +90,13 @@ static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 	return cgroup_write_u64(cg->dirs[CGROUP_PIDS], "pids.max", limits->pids);
 }
 
+static int v1_delegate(const struct cgroup *cg, uid_t uid)
+{
+	static const char *const files[] = { "cgroup.procs", "tasks", NULL };
+
+	return cgroup_give(cg->dirs[CGROUP_PIDS], files, uid);
+}
+
 static int v1_enter(const struct cgroup *cg)
 {
 	int err;
@@ -172,6 +179,8 @@ static int v1_remove(const struct cgroup *cg)
 {
 	int err = 0;
 
+	if (cg->dirs[CGROUP_PIDS][0])
+		cgroup_rmdir_below(cg->dirs[CGROUP_PIDS]);
 	for (int i = 0; i < CGROUP_DIRS; i++) {
 		int one = cg->dirs[i][0] ? cgroup_rmdir(cg->dirs[i]) : 0;
 
@@ -186,6 +195,7 @@ const struct cgroup_ops cgroup_v1 = {
 	.frozen = v1_frozen,
 	.base_find = v1_base_find,
 	.make = v1_make,
+	.delegate = v1_delegate,
 	.enter = v1_enter,
 	.path_guest = v1_path_guest,
 	.path_thaw = v1_path_thaw,

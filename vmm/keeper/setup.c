@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -90,6 +92,9 @@ static int reopen_file(int fd, int flags)
 
 static int reopen_files(const struct keeper_config *c)
 {
+	/* Mounts and a disk, which nobody reads by them. */
+	if (keeper_no_monitor(c))
+		return 0;
 	for (int i = 0; i < SPAWN_FD_COUNT; i++) {
 		int fd = KEEPER_FD_FILES + i, flags;
 
@@ -144,6 +149,8 @@ static int open_pipes(struct keeper *k, int *ret_log_write)
 static void pass_files(const struct keeper_config *c)
 {
 	fcntl(KEEPER_FD_AGENT, F_SETFD, 0);
+	if (keeper_no_monitor(c))
+		return;
 	fcntl(KEEPER_FD_MONITOR, F_SETFD, 0);
 	fcntl(KEEPER_FD_CONSOLE, F_SETFD, 0);
 	if (keeper_uses_kvm(c))
@@ -164,6 +171,15 @@ static void environment_fd(struct environment *e, int slot, const char *name, in
 {
 	snprintf(e->text[slot], sizeof(e->text[slot]), "%s=%d", name, fd);
 	e->env[e->used++] = e->text[slot];
+}
+
+/* As in a microVM, carrel-init's. */
+static void environment_agent(struct environment *e)
+{
+	static char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", home[] = "HOME=/root",
+		    locale[] = "LANG=C.UTF-8";
+
+	*e = (struct environment){ .env = { path, home, locale }, .used = 3 };
 }
 
 static void environment_fill(const struct keeper_config *c, struct environment *e)
@@ -201,44 +217,125 @@ static int vmm_args_build(struct qemu_args *ret)
 	return ret->error;
 }
 
+static int agent_args_build(struct qemu_args *ret)
+{
+	*ret = (struct qemu_args){ 0 };
+	qemu_args_add(ret, "/usr/lib/carrel/carrel-agent");
+	qemu_args_add(ret, "--jail");
+	qemu_args_add(ret, "%d", KEEPER_FD_AGENT);
+	return ret->error;
+}
+
+static int args_build(const struct keeper_config *c, struct qemu_args *ret)
+{
+	if (keeper_no_monitor(c))
+		return agent_args_build(ret);
+	return keeper_own_monitor(c) ? vmm_args_build(ret) : qemu_args_build(ret, c);
+}
+
+/* The child's. ready_fd tells a keeper that waits for no monitor that there will be nothing. */
+static void __attribute__((noreturn)) exec_fail(const struct jail *jail, int ready_fd, const char *message)
+{
+	dprintf(jail->log_fd, "%s\n", message);
+	if (ready_fd >= 0 && write(ready_fd, "", 1) != 1)
+		_exit(125);
+	_exit(126);
+}
+
 /* The child. Failures go to qemu.log, which the keeper quotes. */
-static void exec_qemu(const struct keeper *k, const struct jail *jail, const struct qemu_args *args)
+static void exec_qemu(const struct keeper *k, const struct jail *jail, const struct qemu_args *args, int ready_fd)
 {
 	char message[SPAWN_MESSAGE_MAX];
 	struct environment e = { .used = 0 };
 
-	if (jail_enter_guest(jail, message, sizeof(message)) != 0) {
-		dprintf(jail->log_fd, "%s\n", message);
-		_exit(126);
-	}
-	if (!keeper_own_monitor(&k->config))
+	if (jail_enter_guest(jail, message, sizeof(message)) != 0)
+		exec_fail(jail, ready_fd, message);
+	if (keeper_no_monitor(&k->config))
+		environment_agent(&e);
+	else if (!keeper_own_monitor(&k->config))
 		environment_fill(&k->config, &e);
 	pass_files(&k->config);
 	execve(args->argv[0], args->argv, e.env);
-	dprintf(jail->log_fd, "Cannot execute %s: %s.\n", args->argv[0], strerror(errno));
-	_exit(127);
+	snprintf(message, sizeof(message), "Cannot execute %s: %s.", args->argv[0], strerror(errno));
+	exec_fail(jail, ready_fd, message);
+}
+
+/* In a PID and a mount namespace of its own, for the engine jail. */
+static pid_t child_new(const struct keeper_config *c)
+{
+	const unsigned long apart = keeper_no_monitor(c) ? CLONE_NEWPID | CLONE_NEWNS : 0;
+
+	return (pid_t)syscall(SYS_clone, apart | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
 static int start_qemu(struct keeper *k, const struct jail *jail)
 {
 	static struct qemu_args args;
-	int err = keeper_own_monitor(&k->config) ? vmm_args_build(&args) : qemu_args_build(&args, &k->config);
+	int ready[2] = { -1, -1 }, err = args_build(&k->config, &args);
 
+	if (!err && keeper_no_monitor(&k->config) && pipe2(ready, O_CLOEXEC) != 0)
+		err = -errno;
 	if (err)
 		return err;
-	k->qemu = fork();
+	k->qemu = child_new(&k->config);
 	if (k->qemu == 0)
-		exec_qemu(k, jail, &args);
-	return k->qemu < 0 ? -errno : 0;
+		exec_qemu(k, jail, &args, ready[1]);
+	err = k->qemu < 0 ? -errno : 0;
+	if (ready[1] >= 0) {
+		close(ready[1]);
+		k->ready_fd = ready[0];
+	}
+	return err;
+}
+
+const char *keeper_program_name(const struct keeper *k)
+{
+	if (keeper_no_monitor(&k->config))
+		return "The sandbox's agent";
+	return keeper_own_monitor(&k->config) ? "carrel-vmm" : "QEMU";
+}
+
+static enum jail_kind kind_of(const struct keeper_config *c)
+{
+	if (keeper_no_monitor(c))
+		return JAIL_SPACE;
+	return keeper_own_monitor(c) ? JAIL_VMM : JAIL_QEMU;
+}
+
+struct jail keeper_jail(const struct keeper *k)
+{
+	const struct keeper_config *c = &k->config;
+
+	return (struct jail){ .kind = kind_of(c),
+			      .preload = c->preload,
+			      .program = c->program,
+			      .guest_uid = c->guest_uid,
+			      .keeper_uid = c->keeper_uid,
+			      .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP,
+			      .space = { .id = c->id,
+					 .base = c->users_base,
+					 .user_fd = -1,
+					 .rootfs_fd = KEEPER_FD_FILES + SPAWN_FD_ROOTFS,
+					 .guest_fd = KEEPER_FD_FILES + SPAWN_FD_GUEST,
+					 .disk_fd = KEEPER_FD_FILES + SPAWN_FD_SCRATCH,
+					 .pids_group = c->pids_group,
+					 .memory_group = c->memory_group } };
+}
+
+/* The namespace lives as long as the descriptor, or something in it. */
+static int make_user(const struct keeper_config *c, struct jail *jail)
+{
+	if (!keeper_no_monitor(c))
+		return 0;
+	jail->space.user_fd = space_user_make(c->users_base);
+	if (jail->space.user_fd < 0)
+		return jail->space.user_fd;
+	return fcntl(jail->space.user_fd, F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
 }
 
 int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 {
-	struct jail jail = { .preload = k->config.preload,
-			     .program = keeper_own_monitor(&k->config) ? k->config.program : NULL,
-			     .guest_uid = k->config.guest_uid,
-			     .keeper_uid = k->config.keeper_uid,
-			     .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP };
+	struct jail jail = keeper_jail(k);
 	struct oom_score score;
 	int err;
 
@@ -254,6 +351,8 @@ int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 		return fail(ret_message, size, err, "set the deadline");
 	if ((err = open_pipes(k, &jail.log_fd)) != 0)
 		return fail(ret_message, size, err, "open the log pipes");
+	if ((err = make_user(&k->config, &jail)) != 0)
+		return fail(ret_message, size, err, "make a user namespace (user.max_user_namespaces may forbid it)");
 	if ((err = jail_build(&jail, ret_message, size)) != 0)
 		return err;
 	if ((err = start_qemu(k, &jail)) != 0)
@@ -261,6 +360,8 @@ int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 	if ((err = oom_score_restore(&score)) != 0)
 		return fail(ret_message, size, err, "restore the keeper's out-of-memory score");
 	close(jail.log_fd);
+	if (jail.space.user_fd >= 0)
+		close(jail.space.user_fd);
 	close(KEEPER_FD_GUEST_CGROUP);
 	for (int fd = KEEPER_FD_AGENT; fd < KEEPER_FD_END; fd++)
 		close(fd);
