@@ -302,7 +302,7 @@ static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_req
 		return fail(ret_message, err, "open /dev/kvm");
 	if ((err = open_images(s, r, f)) != 0)
 		return fail(ret_message, err, "mount its image (the host needs loop devices and ext4)");
-	if (jail && (err = cgroup_delegate(&b->cgroup, jail_users(s, b))) != 0)
+	if (jail && (err = cgroup_delegate(&b->cgroup, jail_users(s, b), (uint64_t)r->memory_mb << 20)) != 0)
 		return fail(ret_message, err, "hand the control group over");
 	return 0;
 }

@@ -12,7 +12,6 @@
 #define CGROUP "/sys/fs/cgroup"
 #define CGROUP_AGENT CGROUP "/carrel"
 #define CGROUP_WORK CGROUP "/work"
-#define CGROUP_V1_MEMORY "/sys/fs/memory.oom_control"
 
 enum {
 	/* A process may have been forked between the limit and the first look. */

@@ -4,8 +4,8 @@
  *   /sys/fs/cgroup/work        everything else, limited
  *   /sys/fs/cgroup/work/NAME   one leaf for each kernel and each process
  *
- * On a host of version 1 a jail has its controller for processes alone, and its memory
- * is limited as a whole from outside.
+ * On a host of version 1 a jail has its controller for processes alone; the memory of its
+ * work is limited as a whole, from outside.
  *
  * With opt.system false there are none: leaves exist as objects, their procs
  * file is /dev/null, and kills go by process group instead.
@@ -16,6 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* On a host of version 1, files of the group that all work's memory is limited in. */
+#define CGROUP_V1_MEMORY "/sys/fs/memory.oom_control"
+#define CGROUP_V1_MEMORY_PROCS "/sys/fs/memory.procs"
 
 struct agent;
 struct leaf;

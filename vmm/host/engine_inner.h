@@ -17,8 +17,9 @@ enum {
 	ENGINE_QEMU_MB = 64,
 	/* carrel-vmm and its page tables: some 3 MiB were measured. */
 	ENGINE_VMM_MB = 16,
-	/* The keeper, and what the kernel keeps of namespaces and mounts. The agent counts as the sandbox's. */
-	ENGINE_JAIL_MB = 16,
+	/* The keeper, what the kernel keeps of namespaces and mounts, and what the agent needs to end work that
+	 * has used up all the rest. */
+	ENGINE_JAIL_MB = 48,
 	/* From carrel-spawn's answer to a running machine. Measured 0.2 s. */
 	VM_START_MS = 60 * 1000,
 	/* Between the loss of the monitor and carrel-spawn's word that it ended. */

@@ -265,9 +265,9 @@ int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 	return 0;
 }
 
-int cgroup_delegate(const struct cgroup *cg, uid_t uid)
+int cgroup_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes)
 {
-	return ops_of(cg)->delegate(cg, uid);
+	return ops_of(cg)->delegate(cg, uid, work_bytes);
 }
 
 int cgroup_enter(const struct cgroup *cg)

@@ -11,7 +11,7 @@ struct cgroup_ops {
 	int (*base_find)(struct cgroup *ret, const char *name, const char *mountinfo, const char *self_cgroup,
 			 char *ret_message, size_t size);
 	int (*make)(const struct cgroup *cg, const struct cgroup_limits *limits);
-	int (*delegate)(const struct cgroup *cg, uid_t uid);
+	int (*delegate)(const struct cgroup *cg, uid_t uid, uint64_t work_bytes);
 	int (*enter)(const struct cgroup *cg);
 	void (*path_guest)(const struct cgroup *cg, char *ret, size_t size);
 	void (*path_thaw)(const struct cgroup *cg, char *ret, size_t size);

@@ -156,12 +156,13 @@ static int v2_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 }
 
 /* The groups below have limits of their own, within those of the sandbox. */
-static int v2_delegate(const struct cgroup *cg, uid_t uid)
+static int v2_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes)
 {
 	static const char *const files[] = { "cgroup.procs", "cgroup.subtree_control", "cgroup.threads", NULL };
 	char leaf[CGROUP_PATH_MAX];
 	int err = cgroup_write(cg->dirs[0], "cgroup.subtree_control", CONTROLLERS);
 
+	(void)work_bytes;
 	if (!err)
 		err = leaf_path(cg, LEAF_GUEST, leaf, sizeof(leaf));
 	return err ? err : cgroup_give(leaf, files, uid);

@@ -277,6 +277,8 @@ int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size)
 		{ ALL, "join the guest's control group", join_guest_cgroup },
 		{ JAIL_SPACE, "make its own view of control groups", space_cgroup },
 		{ JAIL_SPACE, "mount its /proc", space_proc },
+		{ JAIL_SPACE, "set its out-of-memory score", space_score },
+		{ JAIL_SPACE, "favour it over what it starts", space_favour },
 		{ JAIL_SPACE, "hide what /proc shows of the host", space_mask },
 		{ JAIL_SPACE, "give it its names", space_names },
 		{ JAIL_SPACE, "change to its root", space_root },

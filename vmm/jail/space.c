@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "jail.h"
 #include "jail_limits.h"
 #include "loop.h"
@@ -230,30 +231,37 @@ int space_sys(const struct jail *jail)
 	static const char *const made[] = { ROOT "/sys/devices", ROOT "/sys/devices/system",
 					    ROOT "/sys/devices/system/cpu", ROOT "/sys/fs",
 					    ROOT "/sys/fs/cgroup" };
-	int fd;
 
 	if (tmpfs(jail, ROOT "/sys", MS_NODEV | MS_NOEXEC, "mode=0755,size=64k") != 0)
 		return -1;
 	for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++)
 		if (mkdir(made[i], 0755) != 0)
 			return -1;
-	fd = open(ROOT "/sys/fs/memory.oom_control", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-	if (fd < 0)
-		return -1;
-	close(fd);
 	return bind_read_only("/sys/devices/system/cpu", ROOT "/sys/devices/system/cpu");
 }
 
-/* Version 1 is not mounted anew: its own group of processes, and the count of those that memory's end met. */
+/* One file of the group that its work's memory is limited in. */
+static int memory_file(const struct space *s, const char *file, const char *to)
+{
+	char from[512];
+	int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+	if (fd < 0)
+		return -1;
+	close(fd);
+	snprintf(from, sizeof(from), "%s/" CGROUP_V1_WORK "/%s", s->memory_group, file);
+	return mount(from, to, NULL, MS_BIND, NULL);
+}
+
+/* Version 1 is not mounted anew: its own group of processes, and what the agent needs to know and do with memory. */
 int space_groups(const struct jail *jail)
 {
 	const struct space *s = &jail->space;
-	char events[512];
 
 	if (!s->pids_group[0])
 		return 0;
-	snprintf(events, sizeof(events), "%s/memory.oom_control", s->memory_group);
-	if (bind_read_only(events, ROOT "/sys/fs/memory.oom_control") != 0)
+	if (memory_file(s, "memory.oom_control", ROOT "/sys/fs/memory.oom_control") != 0 ||
+	    memory_file(s, "cgroup.procs", ROOT "/sys/fs/memory.procs") != 0)
 		return -1;
 	return mount(s->pids_group, ROOT "/sys/fs/cgroup", NULL, MS_BIND, NULL);
 }

@@ -52,6 +52,8 @@ int space_leave(const struct jail *jail);
 /* Process 1, in order; after jail.c's pivot the root lies at /root. space_enter.c */
 int space_cgroup(const struct jail *jail);
 int space_proc(const struct jail *jail);
+int space_score(const struct jail *jail);
+int space_favour(const struct jail *jail);
 int space_mask(const struct jail *jail);
 int space_names(const struct jail *jail);
 int space_root(const struct jail *jail);

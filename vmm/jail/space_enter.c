@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,6 +32,26 @@ int space_proc(const struct jail *jail)
 {
 	(void)jail;
 	return mount("proc", ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+}
+
+/* An agent that is spared like any other process; what it starts goes above. With the right to it, this is
+ * the least that anybody inside can set. */
+int space_score(const struct jail *jail)
+{
+	int fd = open(ROOT "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	(void)jail;
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		return -1;
+	return close(fd);
+}
+
+/* Among the sandbox's own processes: hundreds that compute must not keep the agent from ending them. On
+ * version 1 nothing else would. What it starts has none of it. */
+int space_favour(const struct jail *jail)
+{
+	(void)jail;
+	return setpriority(PRIO_PROCESS, 0, PRIO_MIN);
 }
 
 static int hide(const char *path)
@@ -122,10 +143,10 @@ int space_user(const struct jail *jail)
 	return setresuid(0, 0, 0);
 }
 
-/* To act as the sandbox's user and on its files, and to end its processes. */
+/* To act as the sandbox's user and on its files, to end its processes and to look at them in /proc. */
 #define KEPT \
 	(1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID | 1u << CAP_KILL | \
-	 1u << CAP_SETGID | 1u << CAP_SETUID)
+	 1u << CAP_SETGID | 1u << CAP_SETUID | 1u << CAP_SYS_PTRACE)
 
 int space_capabilities(const struct jail *jail)
 {
