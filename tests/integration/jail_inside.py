@@ -162,10 +162,18 @@ def memory_bomb(a, s):
     assert last["status"] == "died" and last["reason"] == "out-of-memory", last
     assert time.monotonic() - began < 60
     assert text(a.execute(s, "print('lives')")) == "lives\n"
-    # A file in memory is memory, too.
-    last = end(a.execute(s, "f = open('/dev/shm/x', 'wb')\nwhile True: f.write(b'1' * (1 << 20))"))
-    assert last["status"] in ("died", "error"), last
-    run(a, s, "import os, contextlib\nwith contextlib.suppress(FileNotFoundError): os.unlink('/dev/shm/x')")
+    # A file in memory is memory, too, and bounded by itself.
+    code = """
+import errno, os
+n = 0
+try:
+    with open('/dev/shm/x', 'wb') as f:
+        while True: n += f.write(b'x' * (1 << 20))
+except OSError as e: print(errno.errorcode[e.errno], n >> 20)
+os.unlink('/dev/shm/x')
+"""
+    why, mb = run(a, s, code).split()
+    assert why == "ENOSPC" and int(mb) <= MEMORY_MB // 2, (why, mb)
 
 
 def disk_filler(a, s):

@@ -206,7 +206,9 @@ int space_dev(const struct jail *jail)
 	snprintf(options, sizeof(options), "newinstance,mode=0620,ptmxmode=0666,gid=%u", jail->space.base + TTY_GROUP);
 	if (mount("devpts", ROOT "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) != 0)
 		return -1;
-	return tmpfs(jail, ROOT "/dev/shm", MS_NODEV, "mode=1777");
+	/* As a guest's kernel has it by itself: more would leave no room for who removes it again. */
+	snprintf(options, sizeof(options), "mode=1777,size=%um", jail->space.memory_mb / 2);
+	return tmpfs(jail, ROOT "/dev/shm", MS_NODEV, options);
 }
 
 int space_run(const struct jail *jail)

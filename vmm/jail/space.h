@@ -24,6 +24,7 @@ struct jail;
 
 struct space {
 	const char *id;              /* its host name */
+	unsigned memory_mb;          /* half of it may be files in memory (/dev/shm) */
 	uid_t base;                  /* of JAIL_SPACE_UIDS users and groups */
 	int user_fd;                 /* its user namespace */
 	int rootfs_fd, guest_fd;     /* mounts of their own, nowhere attached: of carrel-spawn */

@@ -313,6 +313,7 @@ struct jail keeper_jail(const struct keeper *k)
 			      .keeper_uid = c->keeper_uid,
 			      .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP,
 			      .space = { .id = c->id,
+					 .memory_mb = c->memory_mb,
 					 .base = c->users_base,
 					 .user_fd = -1,
 					 .rootfs_fd = KEEPER_FD_FILES + SPAWN_FD_ROOTFS,
