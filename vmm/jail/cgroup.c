@@ -116,23 +116,38 @@ int cgroup_give(const char *dir, const char *const *files, uid_t uid)
 	return 0;
 }
 
-/* Who made them named them: every name is as good as another. */
-void cgroup_rmdir_below(const char *dir)
+/* each() for every group right below dir. Who made them named them: every name is as good as another. */
+static int each_below(const char *dir, int (*each)(const char *dir, void *arg), void *arg)
 {
 	char path[CGROUP_PATH_MAX];
 	DIR *d = opendir(dir);
 	struct dirent *entry;
+	int err = 0;
 
-	while (d && (entry = readdir(d)) != NULL) {
+	while (!err && d && (entry = readdir(d)) != NULL) {
 		if (entry->d_type != DT_DIR || strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
-		if (cgroup_path(path, sizeof(path), dir, entry->d_name) != 0)
-			continue;
-		cgroup_rmdir_below(path);
-		cgroup_rmdir(path);
+		err = cgroup_path(path, sizeof(path), dir, entry->d_name);
+		if (!err)
+			err = each(path, arg);
 	}
 	if (d)
 		closedir(d);
+	return err;
+}
+
+/* What is still busy stays, and so does what it lies in. */
+static int rmdir_tree(const char *dir, void *arg)
+{
+	(void)arg;
+	cgroup_rmdir_below(dir);
+	cgroup_rmdir(dir);
+	return 0;
+}
+
+void cgroup_rmdir_below(const char *dir)
+{
+	each_below(dir, rmdir_tree, NULL);
 }
 
 int cgroup_rmdir(const char *dir)
@@ -162,6 +177,20 @@ int cgroup_kill_procs(const char *dir, unsigned *ret_count)
 		fclose(f);
 	*ret_count = count;
 	return 0;
+}
+
+static int kill_tree(const char *dir, void *arg)
+{
+	return cgroup_kill_tree(dir, arg);
+}
+
+int cgroup_kill_tree(const char *dir, unsigned *count)
+{
+	unsigned one = 0;
+	int err = cgroup_kill_procs(dir, &one);
+
+	*count += one;
+	return err ? err : each_below(dir, kill_tree, count);
 }
 
 static int proc_text(const char *path, char **ret)

@@ -52,5 +52,7 @@ void cgroup_rmdir_below(const char *dir);
 int cgroup_rmdir(const char *dir);
 /* SIGKILL to every process of dir/cgroup.procs; counts them. */
 int cgroup_kill_procs(const char *dir, unsigned *ret_count);
+/* The same for those below it, too; adds to *count. */
+int cgroup_kill_tree(const char *dir, unsigned *count);
 
 #endif

@@ -226,16 +226,12 @@ static int v2_frozen(const struct cgroup *cg, bool *ret)
 /* A sandbox may have made groups of its own. */
 static int v2_kill(const struct cgroup *cg, bool *ret_empty)
 {
-	char text[128];
-	int err = cgroup_read(cg->dirs[0], "cgroup.events", text, sizeof(text));
+	unsigned count = 0;
+	int err = cgroup_kill_tree(cg->dirs[0], &count);
 
-	if (err == -ENOENT) {
-		*ret_empty = true;
-		return 0;
-	}
 	if (!err)
-		*ret_empty = strstr(text, "populated 0") != NULL;
-	return err ? err : cgroup_write(cg->dirs[0], "cgroup.kill", "1");
+		*ret_empty = count == 0;
+	return err;
 }
 
 static int v2_remove(const struct cgroup *cg)
