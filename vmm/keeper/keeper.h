@@ -31,6 +31,8 @@ struct keeper {
 
 /* Starts QEMU; 0, or a negative errno and a sentence. setup.c */
 int keeper_setup(struct keeper *k, char *ret_message, size_t size);
+/* Its last step: the child; k->qemu, and for the engine jail k->ready_fd. 0 or a negative errno. child.c */
+int keeper_child_start(struct keeper *k, const struct jail *jail);
 /* Serves until the sandbox ends; does not return. loop.c */
 void keeper_run(struct keeper *k) __attribute__((noreturn));
 /* 0 or a negative errno. loop.c */
