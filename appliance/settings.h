@@ -19,7 +19,7 @@ struct settings {
 	char cache[256];     /* CARREL_CACHE: images/ (read-only here), snapshots/ (ours) */
 	char image[512];     /* directory of the image of the default template */
 	char builds[256];    /* queue and logs of conf/builder, or "": there is none */
-	char engine[16];     /* "auto", "tcg", "kvm" */
+	char engine[16];     /* "auto", "kvm", "tcg", "jail" */
 	char monitor[16];    /* of the engine kvm: "auto", "carrel-vmm", "qemu" */
 	char template_name[64];
 	char audit_syslog[108]; /* "no", "yes" (/dev/log), or the path of a syslog socket */

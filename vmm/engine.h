@@ -48,8 +48,8 @@
  *     pages' data, which would read them all: pages_verify() of vmm/host/pages.h.
  *     pages_fd may be closed, replaced or removed while the machine runs, but
  *     its bytes must stay as they are: it may still be mapped.
- *   - an engine that cannot save answers -ENOTSUP; a VM_BOOT machine, whose
- *     memory is no snapshot's, -EINVAL.
+ *   - an engine that cannot save (.saves false) answers -ENOTSUP, and starts by
+ *     VM_BOOT only; a VM_BOOT machine of another, whose memory is no snapshot's, -EINVAL.
  *
  * Besides
  *   - an engine knows nothing of HTTP, SQLite or Jupyter, and reads no byte of
@@ -87,7 +87,7 @@ struct vm_config {
 	enum vm_mode mode;
 	struct vm_class cls;
 	/* -1: not used by the mode. ram_fd: the template's, also of a resumed machine. */
-	int ram_fd, state_fd, pages_fd, rootfs_fd, scratch_fd, kernel_fd, initrd_fd;
+	int ram_fd, state_fd, pages_fd, rootfs_fd, scratch_fd, kernel_fd, initrd_fd, guest_fd;
 	unsigned cpu_milli;              /* host CPU quota without the engine's own share */
 	uint64_t deadline_boottime_ns;   /* 0: none */
 };
@@ -102,9 +102,11 @@ struct vm_ops {
 };
 
 struct engine_ops {
-	const char *name;    /* as the API shows it: "tcg", "kvm" */
-	const char *monitor; /* "carrel-vmm" or "qemu": what runs the machine */
+	const char *name;    /* as the API shows it: "tcg", "kvm", "jail" */
+	const char *monitor; /* "carrel-vmm" or "qemu": what runs the machine; "none" */
 	const char *accel;  /* part of a snapshot's key: "tcg,Nehalem,+arat", "kvm,host" */
+	bool by_name; /* only who names it gets it: `auto` passes it over */
+	bool saves;   /* save() and what is started from its files; else a machine lives as long as its host */
 	/* 0 when this host can run it; else -ENODEV and the reason as a sentence. */
 	int (*probe)(char *ret_why, unsigned size);
 	int (*start)(struct engine *e, const struct vm_config *config, const struct vm_ops *ops, void *arg,

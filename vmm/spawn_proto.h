@@ -40,7 +40,7 @@ enum spawn_engine {
 	SPAWN_ENGINE_TCG = 1,
 	SPAWN_ENGINE_QEMU_KVM,
 	SPAWN_ENGINE_KVM, /* carrel-vmm: takes no descriptors here, carreld hands them to it (vmm/machine/control.h) */
-	SPAWN_ENGINE_JAIL,
+	SPAWN_ENGINE_JAIL, /* SPAWN_BOOT only, of root image, guest programs and scratch disk */
 };
 
 /* Descriptors of SPAWN_START and SPAWN_PAGES, in this order; those the mode does
@@ -53,6 +53,7 @@ enum spawn_fd {
 	SPAWN_FD_KERNEL,  /* vmlinux */
 	SPAWN_FD_INITRD,
 	SPAWN_FD_PAGES, /* private pages; resume: read; SPAWN_PAGES: read-write, not for appending */
+	SPAWN_FD_GUEST, /* the guest programs as a disk: of the engine jail, which has no initrd */
 	SPAWN_FD_COUNT,
 };
 
@@ -106,7 +107,7 @@ static_assert(sizeof(struct spawn_reply) == 400, "fixed wire layout");
 
 /* Runtime files of a sandbox, below $STATE/run/ID/ (made by carrel-spawn,
  * group carreld, mode 0750):
- *   agent.sock  the link          qmp.sock   QEMU's monitor, or control.sock carrel-vmm's control
+ *   agent.sock  the link          qmp.sock   QEMU's monitor, or control.sock carrel-vmm's control; the engine jail has none
  *   keeper.sock adoption, root only          reason  written by the keeper at the end
  *   console.log bounded boot messages of the guest, and stderr of QEMU or carrel-vmm: qemu.log
  */

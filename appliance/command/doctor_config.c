@@ -39,7 +39,7 @@ static const struct key {
 	{ "STATE", FOLDER },
 	{ "CARREL_CACHE", FOLDER },
 	{ "MIRROR", TEXT },
-	{ "ENGINE", WORD, .choices = "auto kvm tcg" },
+	{ "ENGINE", WORD, .choices = "auto kvm tcg jail" },
 	{ "MONITOR", WORD, .choices = "auto qemu carrel-vmm" },
 	{ "TEMPLATE", TEXT },
 	{ "WHEELS", FOLDER },

@@ -404,7 +404,7 @@ const struct verb verb_run = {
 		"  --get PATH[:FILE]   copy PATH out afterwards, also when the code failed; as often as "
 		"wanted\n"
 		"  --images DIR        save pictures that the code shows as DIR/carrel-1.png and so on\n"
-		"  --engine E          auto, tcg or kvm            --template T   python, …\n"
+		"  --engine E          auto, kvm, tcg or jail      --template T   python, …\n"
 		"  --language L        the kernel's language; bash for FILE.sh and FILE.bash, else the "
 		"template's\n"
 		"  --env N=V           in the code's environment\n"

@@ -227,7 +227,7 @@ static void paused_begin(struct sandbox *sb)
 void copy_begin(struct sandbox *sb)
 {
 	id_new(forks(sb) ? "frk" : "snap", sb->life->made_id);
-	if (sb->state == SANDBOX_PAUSED)
+	if (sb->state == SANDBOX_PAUSED && engine_ops_of(sb->core->engine)->saves)
 		paused_begin(sb);
 	else
 		pause_begin(sb);

@@ -47,7 +47,7 @@ static int engine_choose(const char *name, const char *monitor, const struct eng
 	size_t i;
 
 	for (i = 0; engines[i]; i++) {
-		if (strcmp(name, "auto") != 0 && strcmp(name, engines[i]->name) != 0)
+		if (strcmp(name, "auto") == 0 ? engines[i]->by_name : strcmp(name, engines[i]->name) != 0)
 			continue;
 		if (!monitor_wanted(engines[i], monitor))
 			continue;
@@ -58,7 +58,7 @@ static int engine_choose(const char *name, const char *monitor, const struct eng
 	}
 	if (!why[0])
 		return fault_set(f, EINVAL, 400, "engine",
-				 "There is no engine \"%s\"; set ENGINE to auto, kvm or tcg.", name);
+				 "There is no engine \"%s\"; set ENGINE to auto, kvm, tcg or jail.", name);
 	return fault_set(f, ENODEV, 400, "engine", "The engine %s cannot run on this host. %s", name, why);
 }
 
@@ -122,7 +122,7 @@ int core_start(const struct settings *s, struct store *store, struct core **ret,
 	if (!c)
 		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 	*c = (struct core){ .settings = s, .store = store };
-	c->image = (struct image){ .rootfs_fd = -1, .scratch_fd = -1, .kernel_fd = -1, .initrd_fd = -1 };
+	c->image = (struct image){ .rootfs_fd = -1, .scratch_fd = -1, .kernel_fd = -1, .initrd_fd = -1, .guest_fd = -1 };
 	c->memory_mb = s->memory_mb ? s->memory_mb : admission_host_memory_mb();
 	snprintf(c->run_dir, sizeof(c->run_dir), "%s/run", s->state);
 	err = core_open(c, f);

@@ -75,6 +75,8 @@ static int image_files(struct image *image, int dir, const char *dir_name, struc
 		err = image_file(dir, dir_name, "vmlinux", &image->kernel_fd, f);
 	if (!err)
 		err = image_file(dir, dir_name, "initrd", &image->initrd_fd, f);
+	if (!err)
+		err = image_file(dir, dir_name, "guest.ext4", &image->guest_fd, f);
 	if (!err && fstat(image->scratch_fd, &st) == 0)
 		image->disk_mb = (unsigned)(st.st_size / (1024 * 1024));
 	return err;
@@ -82,7 +84,7 @@ static int image_files(struct image *image, int dir, const char *dir_name, struc
 
 int image_open(const char *dir_name, struct image *ret, struct fault *f)
 {
-	struct image image = { .rootfs_fd = -1, .scratch_fd = -1, .kernel_fd = -1, .initrd_fd = -1 };
+	struct image image = { .rootfs_fd = -1, .scratch_fd = -1, .kernel_fd = -1, .initrd_fd = -1, .guest_fd = -1 };
 	int dir = open(dir_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int err;
 
@@ -120,4 +122,5 @@ void image_close(struct image *image)
 	close_fd(&image->scratch_fd);
 	close_fd(&image->kernel_fd);
 	close_fd(&image->initrd_fd);
+	close_fd(&image->guest_fd);
 }

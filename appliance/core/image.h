@@ -15,7 +15,7 @@ struct image {
 	char built_at[32];
 	json_t *recipe;   /* template.json; references on the hub's thread only */
 	unsigned disk_mb; /* size of the ready-made scratch disk */
-	int rootfs_fd, scratch_fd, kernel_fd, initrd_fd;
+	int rootfs_fd, scratch_fd, kernel_fd, initrd_fd, guest_fd;
 	struct image *next; /* images.h */
 };
 

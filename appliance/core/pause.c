@@ -15,6 +15,12 @@ static bool copies(const struct sandbox *sb)
 	return sb->life->op->verb != LIFE_PAUSE;
 }
 
+/* Else a paused one keeps its machine, which stands still. */
+static bool saves(const struct sandbox *sb)
+{
+	return engine_ops_of(sb->core->engine)->saves;
+}
+
 static void step_instant(const struct sandbox *sb, enum instant pause, enum instant copy)
 {
 	instant(copies(sb) ? copy : pause);
@@ -27,7 +33,12 @@ static int pause_check(const struct sandbox *sb, struct fault *f)
 	const struct sandbox *other;
 	unsigned paused = 0;
 
-	if (!sb->base.key[0])
+	if (!saves(sb) && copies(sb))
+		return fault_set(f, ENOTSUP, 409, "not_supported",
+				 "The engine %s keeps no copy of a sandbox's memory: it can be paused, but neither "
+				 "forked nor kept as a snapshot.",
+				 engine_ops_of(sb->core->engine)->name);
+	if (saves(sb) && !sb->base.key[0])
 		return fault_set(f, EBUSY, 409, "not_supported",
 				 "This sandbox was booted, not cloned from a warm snapshot: it cannot be paused, "
 				 "forked or kept as a snapshot.");
@@ -44,16 +55,21 @@ static int pause_check(const struct sandbox *sb, struct fault *f)
 
 /* --- stop --- */
 
+static void pause_over(struct sandbox *sb)
+{
+	sb->life->making = false;
+	tally_add(&sb->core->lives, "paused");
+	life_end(sb, 0);
+}
+
 /* The machine is gone; what is paused now uses no memory. */
 static void pause_stopped(struct sandbox *sb)
 {
 	instant(INSTANT_PAUSE_STOPPED);
 	sandbox_machine_release(sb);
-	sb->life->making = false;
 	core_log("sandbox %s is paused: %llu KiB of memory", sb->id,
 		 (unsigned long long)sb->life->set.data_bytes >> 10);
-	tally_add(&sb->core->lives, "paused");
-	life_end(sb, 0);
+	pause_over(sb);
 }
 
 static void pause_stop(struct sandbox *sb)
@@ -75,7 +91,10 @@ static void pause_committed(struct sandbox *sb, int err, const char *message)
 		return;
 	if (err == 0) {
 		instant(INSTANT_PAUSE_COMMITTED);
-		pause_stop(sb);
+		if (saves(sb))
+			pause_stop(sb);
+		else
+			pause_over(sb);
 		return;
 	}
 	fault_set(&f, -err, err == -ENOSPC ? 507 : 500, err == -ENOSPC ? "disk_full" : "store",
@@ -159,6 +178,14 @@ static void pause_save(struct sandbox *sb)
 		life_fail(sb, engine_refused(&f, err, "save"), &f);
 }
 
+/* Nothing of it is written: it stands still where it is. */
+static void pause_keep(struct sandbox *sb)
+{
+	inside_hold(sb);
+	instant(INSTANT_PAUSE_HALTED);
+	pause_commit(sb);
+}
+
 static void save_failed(struct sandbox *sb, int err, const char *message)
 {
 	struct fault f;
@@ -184,7 +211,10 @@ void pause_vm_done(struct sandbox *sb, int err, const char *message)
 	} else if (l->step == LIFE_HALT) {
 		l->halted = true;
 		sb->halted_ms = unix_ms();
-		pause_save(sb);
+		if (saves(sb))
+			pause_save(sb);
+		else
+			pause_keep(sb);
 	} else {
 		step_instant(sb, INSTANT_PAUSE_SAVED, INSTANT_COPY_SAVED);
 		if (copies(sb))
@@ -199,7 +229,7 @@ bool pause_vm_ended(struct sandbox *sb)
 	enum life_step step = sb->life->step;
 
 	/* What was saved is complete without the machine. */
-	if (copies(sb) || (step != LIFE_SEAL && step != LIFE_COMMIT && step != LIFE_STOP))
+	if (copies(sb) || !saves(sb) || (step != LIFE_SEAL && step != LIFE_COMMIT && step != LIFE_STOP))
 		return false;
 	if (step == LIFE_STOP)
 		pause_stopped(sb);
@@ -207,6 +237,17 @@ bool pause_vm_ended(struct sandbox *sb)
 }
 
 /* --- freeze --- */
+
+static void pause_halt(struct sandbox *sb)
+{
+	struct fault f;
+	int err;
+
+	life_step(sb, LIFE_HALT);
+	err = engine_ops_of(sb->core->engine)->pause(sb->vm);
+	if (err < 0)
+		life_fail(sb, engine_refused(&f, err, "halt"), &f);
+}
 
 static void on_frozen(int err, int status, json_t *reply, void *arg)
 {
@@ -221,10 +262,7 @@ static void on_frozen(int err, int status, json_t *reply, void *arg)
 		return;
 	}
 	step_instant(sb, INSTANT_PAUSE_FROZEN, INSTANT_COPY_FROZEN);
-	life_step(sb, LIFE_HALT);
-	err = engine_ops_of(sb->core->engine)->pause(sb->vm);
-	if (err < 0)
-		life_fail(sb, engine_refused(&f, err, "halt"), &f);
+	pause_halt(sb);
 }
 
 static void pause_freeze(struct sandbox *sb)
@@ -283,6 +321,10 @@ void pause_begin(struct sandbox *sb)
 	/* Its keeper must not end it in the middle. */
 	engine_ops_of(sb->core->engine)
 		->set_deadline(sb->vm, boottime_of_unix_ms(unix_ms() + LIFE_KEEPER_MS));
+	if (!saves(sb)) {
+		pause_halt(sb);
+		return;
+	}
 	l->making = true;
 	life_step(sb, LIFE_FILES);
 	l->set.cls = sb->cls;

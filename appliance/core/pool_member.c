@@ -128,6 +128,45 @@ static void member_warm(struct pool_member *m)
 		pool_member_end(m, "its kernel could not be asked to warm up.");
 }
 
+/* --- kernels --- */
+
+static void member_kernel(struct pool_member *m);
+
+static void on_kernel(int err, int status, json_t *reply, void *arg)
+{
+	struct pool_member *m = arg;
+	struct fault f;
+
+	if (m->step != POOL_KERNELS)
+		return;
+	if (err < 0 || status != 201) {
+		guest_fault(&f, err, status, reply);
+		pool_member_end(m, f.message);
+		return;
+	}
+	m->language++;
+	member_kernel(m);
+}
+
+/* One of each language, as in a warm snapshot. */
+static void member_kernel(struct pool_member *m)
+{
+	const char *language = kernel_language_at(m->template->image, m->language);
+	char id[STORE_ID_MAX];
+	json_t *body;
+
+	m->step = POOL_KERNELS;
+	if (!language) {
+		member_warm(m);
+		return;
+	}
+	kernel_default_agent_id(m->template->image, language, id);
+	body = json_pack("{s:s,s:s}", "id", id, "language", language);
+	if (guest_call(m->machine.guest, "POST", "/kernels", body, POOL_FILL_MS, on_kernel, m) < 0)
+		pool_member_end(m, "its agent could not be asked for a kernel.");
+	json_decref(body);
+}
+
 static void on_identified(int err, const struct fault *f, json_t *kernels, void *arg)
 {
 	struct pool_member *m = arg;
@@ -144,7 +183,10 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 		instant(INSTANT_POOL_IDENTIFIED);
 		m->loaded = true;
 		template_clone_result(m->template, true);
-		member_warm(m);
+		if (m->template->fresh)
+			member_kernel(m);
+		else
+			member_warm(m);
 	}
 }
 
@@ -216,7 +258,7 @@ static void member_launch(struct pool_member *m)
 					   .done = on_vm_done };
 	struct template *t = m->template;
 	const struct vm_config config = { .id = m->id,
-					  .mode = VM_CLONE,
+					  .mode = t->fresh ? VM_BOOT : VM_CLONE,
 					  .cls = m->cls,
 					  .ram_fd = t->snapshot.ram_fd,
 					  .state_fd = t->snapshot.state_fd,
@@ -225,6 +267,7 @@ static void member_launch(struct pool_member *m)
 					  .scratch_fd = m->scratch_fd,
 					  .kernel_fd = -1,
 					  .initrd_fd = -1,
+					  .guest_fd = t->fresh ? m->template->image->guest_fd : -1,
 					  .cpu_milli = m->cls.vcpus * 1000,
 					  .deadline_boottime_ns =
 						  boottime_of_unix_ms(unix_ms() + POOL_LIFE_MS) };
@@ -241,9 +284,12 @@ static void member_launch(struct pool_member *m)
 static void scratch_work(void *arg)
 {
 	struct pool_member *m = arg;
+	const struct image *image = m->template->image;
+	int from = m->template->snapshot.scratch_fd;
 
-	m->scratch_err = scratch_make(m->scratch_path, m->template->snapshot.scratch_fd, m->cls.disk_mb,
-				      &m->scratch_fd, &m->fault);
+	if (m->template->fresh)
+		from = image->disk_mb == m->cls.disk_mb ? image->scratch_fd : -1;
+	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, &m->scratch_fd, &m->fault);
 }
 
 static void scratch_done(void *arg)

@@ -1,4 +1,5 @@
-/* One machine of the pool: a clone that has its own identity and has run the
+/* One machine of the pool: a clone, or where the engine has none a machine with
+ * kernels, that has its own identity and has run the
  * hidden warm-up, and then waits with its vCPUs stopped until a sandbox takes it.
  *
  * It belongs to nobody and has no row: one that a crash of carreld leaves behind
@@ -22,6 +23,7 @@ enum pool_step {
 	POOL_FILES,    /* its disk is being made */
 	POOL_STARTING, /* until its link is up */
 	POOL_IDENTITY,
+	POOL_KERNELS, /* of one that has none, because it is no clone */
 	POOL_WARMUP,
 	POOL_SETTLING, /* the identity once more: for those who bring an environment, that way is warm, too */
 	POOL_PAUSING,
@@ -46,6 +48,7 @@ struct pool_member {
 	bool vm_ended, working, loaded;
 	struct identity *identity;
 	struct warmup *warmup;
+	size_t language; /* whose default kernel is being started */
 	struct hub_timer *timer;
 	struct hub_item finish;
 	char scratch_path[512];

@@ -192,6 +192,12 @@ static void found_halted(struct sandbox *sb)
 {
 	char path[SET_PATH_MAX];
 
+	if (!engine_ops_of(sb->core->engine)->saves) {
+		/* The machine is all there is of it. */
+		sb->adopted = false;
+		life_end(sb, 0);
+		return;
+	}
 	life_set_path(sb, path);
 	if (!set_intact(path, sb->scratch_path)) {
 		resume_continue(sb);
@@ -319,6 +325,10 @@ void resume_begin(struct sandbox *sb)
 	struct fault f;
 	int err;
 
+	if (!engine_ops_of(sb->core->engine)->saves) {
+		resume_continue(sb);
+		return;
+	}
 	err = admission_wake(sb, l->op->quota, &f);
 	if (err < 0) {
 		life_fail(sb, err, &f);

@@ -128,12 +128,14 @@ uint64_t sandbox_keeper_deadline(const struct sandbox *sb)
 
 void sandbox_set_deadline(struct sandbox *sb, int64_t deadline_ms)
 {
+	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
 	int64_t left = deadline_ms - unix_ms();
 
 	sb->deadline_ms = deadline_ms;
 	hub_timer_set(sb->deadline_timer, left > 0 ? (uint64_t)left : 1);
-	if (sb->vm && !sb->vm_ended && sb->state != SANDBOX_PAUSED)
-		engine_ops_of(sb->core->engine)->set_deadline(sb->vm, sandbox_keeper_deadline(sb));
+	/* The machine of one that is being paused has its own; where it stays, it has this one again. */
+	if (sb->vm && !sb->vm_ended && (sb->state != SANDBOX_PAUSED || !ops->saves))
+		ops->set_deadline(sb->vm, sandbox_keeper_deadline(sb));
 }
 
 void sandbox_keep(struct sandbox *sb, unsigned timeout_s)
@@ -408,7 +410,7 @@ static void sandbox_boot_instead(void *arg)
 	sb->vm = NULL;
 	sb->gave_up_clone = false;
 	/* A machine of the pool had come up: its snapshot is sound, a clone of it takes its place. */
-	if (strcmp(sb->started, "pool") != 0 || !template_ready(t)) {
+	if (strcmp(sb->started, "pool") != 0 || t->fresh || !template_ready(t)) {
 		sb->template = NULL;
 		template_clone_result(t, false);
 		starts_leave(sb);

@@ -145,6 +145,8 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 		t = pool_template(m);
 	else if (!err && (err = template_choose(c, image, w->spec, &cls, &t, f)) == 0)
 		pool_missed(c, w->spec, &cls, t);
+	if (t && t->fresh && !m)
+		t = NULL; /* there is nothing to clone */
 	if (!err) {
 		sb = sandbox_from_spec(c, w, image, &cls, t, m, NULL);
 		if (!sb)

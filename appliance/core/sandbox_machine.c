@@ -185,6 +185,8 @@ static void base_note(struct sandbox *sb, const struct template *t)
 
 	memcpy(sb->warm, t->snapshot.warm, sizeof(sb->warm));
 	sb->warm_count = t->snapshot.warm_count;
+	if (t->fresh)
+		return;
 	snprintf(sb->base.key, sizeof(sb->base.key), "%s", key ? key + 1 : "");
 	memcpy(sb->base.ram, t->snapshot.ram_hash, sizeof(sb->base.ram));
 }
@@ -202,6 +204,7 @@ int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratc
 		.scratch_fd = scratch_fd,
 		.kernel_fd = -1,
 		.initrd_fd = -1,
+		.guest_fd = -1,
 		.cpu_milli = (unsigned)(sb->cpus * 1000),
 		.deadline_boottime_ns = boottime_of_unix_ms(unix_ms() + LIFE_KEEPER_MS),
 	};
@@ -259,6 +262,7 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 		.scratch_fd = scratch_fd,
 		.kernel_fd = t ? -1 : image->kernel_fd,
 		.initrd_fd = t ? -1 : image->initrd_fd,
+		.guest_fd = t ? -1 : image->guest_fd,
 		.cpu_milli = (unsigned)(sb->cpus * 1000),
 		.deadline_boottime_ns = sandbox_keeper_deadline(sb),
 	};

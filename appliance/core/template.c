@@ -132,6 +132,14 @@ static void check_done(void *arg)
 	template_want_build(t);
 }
 
+/* Nothing is made or checked for it; what its engine starts is what it is. */
+static void template_fresh(struct template *t)
+{
+	t->fresh = true;
+	t->snapshot = (struct snapshot){ .ram_fd = -1, .state_fd = -1, .scratch_fd = -1, .lock_fd = -1 };
+	t->state = TEMPLATE_READY;
+}
+
 static void template_check(struct template *t)
 {
 	t->state = TEMPLATE_CHECKING;
@@ -161,7 +169,10 @@ struct template *template_get(struct core *c, struct image *image, const struct 
 	snprintf(t->path, sizeof(t->path), "%s/%s", ts->dir, key);
 	t->next = ts->list;
 	ts->list = t;
-	template_check(t);
+	if (engine_ops_of(c->engine)->saves)
+		template_check(t);
+	else
+		template_fresh(t);
 	return t;
 }
 
@@ -186,7 +197,7 @@ bool template_ready(struct template *t)
 	}
 	if (t->state != TEMPLATE_READY)
 		return false;
-	if (snapshot_unchanged(&t->snapshot))
+	if (t->fresh || snapshot_unchanged(&t->snapshot))
 		return true;
 	if (t->users > 0)
 		return false;
@@ -198,7 +209,7 @@ bool template_ready(struct template *t)
 
 void template_clone_result(struct template *t, bool loaded)
 {
-	if (loaded) {
+	if (loaded || t->fresh) {
 		t->clone_failures = 0;
 		return;
 	}

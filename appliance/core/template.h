@@ -51,6 +51,7 @@ struct template
 	struct template_build *build;
 	struct fault fault; /* of work on the pool */
 	bool unsealed;
+	bool fresh; /* its engine saves nothing: there is no snapshot, and every machine is started afresh */
 };
 
 struct template_set;

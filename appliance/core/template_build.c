@@ -291,6 +291,7 @@ static void build_boot(struct template_build *b)
 				    .scratch_fd = b->snapshot.scratch_fd,
 				    .kernel_fd = image->kernel_fd,
 				    .initrd_fd = image->initrd_fd,
+				    .guest_fd = -1,
 				    .cpu_milli = b->snapshot.cls.vcpus * 1000,
 				    .deadline_boottime_ns = boottime_of_unix_ms(unix_ms() + BUILD_MAX_MS) };
 	int err;

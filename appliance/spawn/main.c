@@ -61,7 +61,7 @@ static void end(struct spawn *s)
 
 int main(int argc, char **argv)
 {
-	static struct spawn s = { .run_fd = -1 };
+	static struct spawn s = { .run_fd = -1, .images.dir_fd = -1 };
 	char message[512] = "cannot stat the runtime directory.", name[CGROUP_NAME_MAX];
 
 	umask(022);

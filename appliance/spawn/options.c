@@ -19,7 +19,8 @@ static const char usage[] =
 	"  --socket        where carreld connects\n"
 	"  --run-dir       runtime directory of the sandboxes, root's\n"
 	"  --client-uid    the user carreld runs as\n"
-	"  --uid-base      first of 2048 user ids that belong to the sandboxes only\n"
+	"  --uid-base      first of the user ids that belong to the sandboxes only: 2048, and\n"
+	"                  65536 more for each sandbox of the engine jail\n"
 	"  --vmm           carrel-vmm, for the engine kvm\n"
 	"  --stop-on-exit  SIGTERM ends every sandbox; without it they run on for the next start\n";
 
@@ -126,7 +127,7 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 			bad |= number(optarg, UINT_MAX - 1, &o.client_uid);
 			break;
 		case 'u':
-			bad |= number(optarg, UINT_MAX - 4096, &o.uid_base);
+			bad |= number(optarg, UINT_MAX - SPAWN_UIDS, &o.uid_base);
 			break;
 		default:
 			bad = 1;

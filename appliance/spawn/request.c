@@ -15,7 +15,7 @@ static const char *const fd_names[SPAWN_FD_COUNT] = {
 	[SPAWN_FD_RAM] = "guest memory",   [SPAWN_FD_STATE] = "device state",
 	[SPAWN_FD_ROOTFS] = "root image",  [SPAWN_FD_SCRATCH] = "scratch disk",
 	[SPAWN_FD_KERNEL] = "kernel",      [SPAWN_FD_INITRD] = "initrd",
-	[SPAWN_FD_PAGES] = "saved memory",
+	[SPAWN_FD_PAGES] = "saved memory", [SPAWN_FD_GUEST] = "guest programs' disk",
 };
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *ret_message, int err, const char *fmt, ...)
@@ -59,6 +59,8 @@ static unsigned files_needed(const struct spawn_request *r)
 		return BIT(SPAWN_FD_STATE) | BIT(SPAWN_FD_PAGES);
 	if (r->engine == SPAWN_ENGINE_KVM)
 		return 0;
+	if (r->engine == SPAWN_ENGINE_JAIL)
+		return disks | BIT(SPAWN_FD_GUEST);
 	if (mode == SPAWN_BOOT)
 		return disks | boot;
 	if (mode == SPAWN_TEMPLATE)
@@ -86,10 +88,12 @@ static int check_files_mask(const struct spawn_request *r, unsigned nfds, char *
 
 static int check_start(const struct spawn_request *r, unsigned nfds, char *ret_message)
 {
-	if (r->engine < SPAWN_ENGINE_TCG || r->engine > SPAWN_ENGINE_KVM)
+	if (r->engine < SPAWN_ENGINE_TCG || r->engine > SPAWN_ENGINE_JAIL)
 		return refuse(ret_message, -EOPNOTSUPP, "carrel-spawn has no engine %u.", r->engine);
 	if (r->mode < SPAWN_BOOT || r->mode > SPAWN_RESUME)
 		return refuse(ret_message, -EINVAL, "There is no start mode %u.", r->mode);
+	if (r->engine == SPAWN_ENGINE_JAIL && r->mode != SPAWN_BOOT)
+		return refuse(ret_message, -ENOTSUP, "The engine jail saves nothing and starts from nothing saved.");
 	if (r->memory_mb < JAIL_MEMORY_MB_MIN || r->memory_mb > JAIL_MEMORY_MB_MAX)
 		return refuse(ret_message, -EINVAL, "memory_mb must be between %d and %d.",
 			      JAIL_MEMORY_MB_MIN, JAIL_MEMORY_MB_MAX);
@@ -138,6 +142,14 @@ static bool writable_file(const struct spawn_request *r, int which)
 	return !spawn_mode_clones(r->mode) && which == SPAWN_FD_RAM;
 }
 
+/* The host's own kernel reads it as a file system: not what just anybody wrote. */
+static bool mounted_unseen(const struct spawn_request *r, int which, const struct stat *st)
+{
+	if (r->verb != SPAWN_START || r->engine != SPAWN_ENGINE_JAIL)
+		return false;
+	return (which == SPAWN_FD_ROOTFS || which == SPAWN_FD_GUEST) && (st->st_uid != 0 || (st->st_mode & 022));
+}
+
 static int check_file(const struct spawn_request *r, int which, int fd, char *ret_message)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -153,6 +165,9 @@ static int check_file(const struct spawn_request *r, int which, int fd, char *re
 			      fd_names[which]);
 	if ((flags & O_ACCMODE) == O_WRONLY)
 		return refuse(ret_message, -EINVAL, "The %s must be open for reading.", fd_names[which]);
+	if (mounted_unseen(r, which, &st))
+		return refuse(ret_message, -EPERM, "The %s must belong to root and be writable by root only.",
+			      fd_names[which]);
 	if (r->verb == SPAWN_START && which == SPAWN_FD_RAM &&
 	    (uint64_t)st.st_size != (uint64_t)r->memory_mb << 20)
 		return refuse(ret_message, -EINVAL, "The guest memory file is not %u MiB long.",

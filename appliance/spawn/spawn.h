@@ -11,8 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "images.h"
 #include "rundir.h"
 #include "vmm/jail/cgroup.h"
+#include "vmm/jail/jail_limits.h"
 #include "vmm/jail/keeper_proto.h"
 #include "vmm/spawn_proto.h"
 
@@ -26,6 +28,10 @@ enum {
 	 * disk does not get faster. */
 	SPAWN_COPIES_MAX = 64,
 	SPAWN_EXIT_MS = 8000, /* all keepers at once, at --stop-on-exit */
+	/* From --uid-base: a user of each sandbox's machine, one of each keeper, and a range
+	 * for each sandbox of the engine jail. */
+	SPAWN_UIDS_JAIL = 2 * SPAWN_SANDBOXES_MAX,
+	SPAWN_UIDS = SPAWN_UIDS_JAIL + SPAWN_SANDBOXES_MAX * JAIL_SPACE_UIDS,
 };
 
 struct spawn;
@@ -89,6 +95,7 @@ struct spawn {
 	struct client clients[SPAWN_CLIENTS_MAX];
 	struct sandbox *sandboxes[SPAWN_SANDBOXES_MAX]; /* by slot */
 	struct group_left *groups_left;                 /* of sandboxes that ended */
+	struct images images;                           /* of the engine jail */
 	bool exiting;
 	uint64_t exit_at_ms;
 };

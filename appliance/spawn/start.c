@@ -19,6 +19,8 @@
 
 /* Above every number of enum keeper_fd. */
 enum { HIGH_FD = 64 };
+/* One connection is served at a time; others wait there. */
+enum { SOCKET_BACKLOG = 4 };
 static_assert((int)HIGH_FD >= (int)KEEPER_FD_END, "keeper descriptors lie below");
 
 /* What the keeper gets, by number; -1: nothing. */
@@ -32,11 +34,11 @@ static void fds_init(struct keeper_fds *f)
 		f->fds[i] = -1;
 }
 
-/* The files of the request stay the client's. */
-static void fds_close(struct keeper_fds *f)
+/* The files of the request stay the client's; mounts of them are ours. */
+static void fds_close(struct keeper_fds *f, const int *files)
 {
-	for (int i = 0; i < KEEPER_FD_FILES; i++)
-		if (f->fds[i] >= 0)
+	for (int i = 0; i < KEEPER_FD_END; i++)
+		if (f->fds[i] >= 0 && (i < KEEPER_FD_FILES || f->fds[i] != files[i - KEEPER_FD_FILES]))
 			close(f->fds[i]);
 }
 
@@ -54,6 +56,13 @@ static int put(struct keeper_fds *f, enum keeper_fd which, int fd)
 	return 0;
 }
 
+static int open_control(int dir, struct keeper_fds *f)
+{
+	if (listen(f->fds[KEEPER_FD_AGENT], SOCKET_BACKLOG) != 0)
+		return -errno;
+	return put(f, KEEPER_FD_CONTROL, rundir_socket(dir, "keeper.sock", SOCK_SEQPACKET, 0));
+}
+
 static int open_sockets(const struct spawn *s, const struct spawn_request *request, int dir, struct keeper_fds *f)
 {
 	const bool own = request->engine == SPAWN_ENGINE_KVM;
@@ -63,14 +72,15 @@ static int open_sockets(const struct spawn *s, const struct spawn_request *reque
 	int err;
 
 	err = put(f, KEEPER_FD_AGENT, rundir_socket(dir, "agent.sock", SOCK_STREAM, client));
+	if (!err && request->engine == SPAWN_ENGINE_JAIL)
+		return open_control(dir, f);
 	if (!err)
 		err = put(f, KEEPER_FD_MONITOR, rundir_socket(dir, monitor, type, client));
 	if (!err)
-		err = put(f, KEEPER_FD_CONTROL, rundir_socket(dir, "keeper.sock", SOCK_SEQPACKET, 0));
+		err = open_control(dir, f);
 	if (err)
 		return err;
-	/* One connection is served at a time; a second one waits here. */
-	if (listen(f->fds[KEEPER_FD_AGENT], 4) != 0 || listen(f->fds[KEEPER_FD_MONITOR], 4) != 0)
+	if (listen(f->fds[KEEPER_FD_MONITOR], SOCKET_BACKLOG) != 0)
 		return -errno;
 	return put(f, KEEPER_FD_READY, rundir_connect(dir, monitor, type));
 }
@@ -110,6 +120,27 @@ static int open_kvm(const struct spawn_request *request, struct keeper_fds *f)
 	return put(f, KEEPER_FD_KVM, fd < 0 ? -errno : fd);
 }
 
+static uid_t jail_users(const struct spawn *s, const struct sandbox *b)
+{
+	return s->options.uid_base + SPAWN_UIDS_JAIL + b->slot * JAIL_SPACE_UIDS;
+}
+
+/* In place of the files of its image, mounts of them. */
+static int open_images(struct spawn *s, const struct spawn_request *request, struct keeper_fds *f)
+{
+	static const enum spawn_fd images[] = { SPAWN_FD_ROOTFS, SPAWN_FD_GUEST };
+	int err = 0;
+
+	if (request->engine != SPAWN_ENGINE_JAIL)
+		return 0;
+	for (size_t i = 0; !err && i < sizeof(images) / sizeof(*images); i++) {
+		enum keeper_fd which = KEEPER_FD_FILES + images[i];
+
+		err = put(f, which, images_mount(&s->images, s->options.run_dir, f->fds[which]));
+	}
+	return err;
+}
+
 static void config_fill(const struct spawn *s, const struct sandbox *b, const struct spawn_request *r,
 			struct keeper_config *ret)
 {
@@ -127,6 +158,14 @@ static void config_fill(const struct spawn *s, const struct sandbox *b, const st
 	};
 	memcpy(ret->id, b->id, sizeof(ret->id));
 	snprintf(ret->thaw, sizeof(ret->thaw), "%s", cgroup_thaw_text(&b->cgroup));
+	if (keeper_no_monitor(ret)) {
+		ret->users_base = jail_users(s, b);
+		if (b->cgroup.version == 1) {
+			memcpy(ret->pids_group, b->cgroup.dirs[CGROUP_PIDS], CGROUP_PATH_MAX);
+			memcpy(ret->memory_group, b->cgroup.dirs[CGROUP_MEMORY], CGROUP_PATH_MAX);
+		}
+		return;
+	}
 	if (keeper_own_monitor(ret)) {
 		snprintf(ret->program, sizeof(ret->program), "%s", s->options.vmm);
 		return;
@@ -238,9 +277,10 @@ static int start_keeper(struct spawn *s, struct sandbox *b, const struct spawn_r
 static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_request *r, int dir,
 		      struct keeper_fds *f, char *ret_message)
 {
+	const bool jail = r->engine == SPAWN_ENGINE_JAIL;
 	const struct cgroup_limits limits = { .memory_bytes = (uint64_t)r->host_memory_mb << 20,
 					      .cpu_milli = r->host_cpu_milli,
-					      .pids = JAIL_PIDS_MAX };
+					      .pids = jail ? JAIL_SPACE_PIDS_MAX : JAIL_PIDS_MAX };
 	struct rundir_record record = { .slot = b->slot, .engine = r->engine };
 	int err;
 
@@ -260,6 +300,10 @@ static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_req
 		return fail(ret_message, err, "open the control group");
 	if ((err = open_kvm(r, f)) != 0)
 		return fail(ret_message, err, "open /dev/kvm");
+	if ((err = open_images(s, r, f)) != 0)
+		return fail(ret_message, err, "mount its image (the host needs loop devices and ext4)");
+	if (jail && (err = cgroup_delegate(&b->cgroup, jail_users(s, b), (uint64_t)r->memory_mb << 20)) != 0)
+		return fail(ret_message, err, "hand the control group over");
 	return 0;
 }
 
@@ -282,6 +326,13 @@ static struct sandbox *sandbox_new(struct spawn *s, const char *id)
 	return NULL;
 }
 
+static bool monitor_missing(const struct spawn *s, uint32_t engine)
+{
+	if (engine == SPAWN_ENGINE_JAIL)
+		return false;
+	return engine == SPAWN_ENGINE_KVM ? !s->options.vmm : !s->options.qemu[0];
+}
+
 int sandbox_start(struct spawn *s, const struct spawn_request *request, const int *fds,
 		  const struct pending *asker, char *ret_message)
 {
@@ -292,7 +343,7 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 
 	if (s->exiting)
 		return fail(ret_message, -ESHUTDOWN, "start anything while carrel-spawn ends");
-	if (request->engine == SPAWN_ENGINE_KVM ? !s->options.vmm : !s->options.qemu[0])
+	if (monitor_missing(s, request->engine))
 		return fail(ret_message, -EOPNOTSUPP, "find the monitor, QEMU or carrel-vmm,");
 	groups_taken(s, request->id);
 	dir = rundir_make(s->run_fd, request->id, s->options.client_gid);
@@ -313,7 +364,7 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 		if (!err)
 			err = start_keeper(s, b, request, &f, ret_message);
 	}
-	fds_close(&f);
+	fds_close(&f, fds);
 	close(dir);
 	if (!err) {
 		b->pending[b->pending_count++] = *asker;

@@ -21,7 +21,7 @@ _carrel_reply() { # _carrel_reply WORDS: those that begin like the word at the c
 _carrel_value() {
 	case $verb/$prev in
 	run/--sandbox) _carrel_reply "$(_carrel_ids)" ;;
-	run/--engine) _carrel_reply "auto kvm tcg" ;;
+	run/--engine) _carrel_reply "auto kvm tcg jail" ;;
 	run/--images | logs/--images) compopt -o dirnames ;;
 	kernel/--language) _carrel_reply "python bash" ;;
 	kernel/--files | kernelspec/--prefix) compopt -o dirnames ;;

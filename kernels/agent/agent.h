@@ -2,7 +2,9 @@
  * read and written by libuv's threads (worker.h); nothing else leaves the loop.
  *
  * agent_main() is the program. In a guest it is process 1 and serves the virtio
- * port "carrel.agent". With --socket it serves a unix socket instead, and
+ * port "carrel.agent". With --jail it is process 1 of namespaces on the host's own
+ * kernel: clock, randomness and mounts are not its to change, and it serves a socket
+ * that it inherits. With --socket it serves a unix socket instead, and
  * with --test it leaves the machine alone: no clock, names, mounts, cgroups or
  * disk reservation, and it says in its answers what it left out.
  */
@@ -28,10 +30,12 @@ struct spec;
 
 struct agent_options {
 	const char *socket;  /* listen here; NULL: the virtio port */
+	int listen_fd;       /* else here; -1: not */
 	const char *run;     /* run-time files, default /run/carrel */
 	const char *home;    /* the user's folder, default /home/user */
 	const char *kernels; /* folders of kernelspecs, ':' between them */
-	bool system;         /* may set clock, names, mounts, cgroups, disk */
+	bool system;         /* may set names, cgroups, disk */
+	bool own_kernel;     /* and clock, randomness, mounts: the machine is this sandbox's alone */
 	uid_t uid;           /* whom code inside runs as */
 	gid_t gid;
 };

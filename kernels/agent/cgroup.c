@@ -13,12 +13,22 @@
 #define CGROUP_AGENT CGROUP "/carrel"
 #define CGROUP_WORK CGROUP "/work"
 
+enum {
+	/* A process may have been forked between the limit and the first look. */
+	LEAF_KILL_ROUNDS = 3,
+	/* Above the agent and its parents, which have 0, by half of all memory. */
+	JAIL_OOM_SCORE = 500,
+};
+
 struct leaf {
 	LIST_ENTRY(leaf) entry; /* of the abandoned ones */
 	char *path;             /* NULL without cgroups */
 	int procs;
 	uint64_t oom_kills;
 };
+
+/* False: CGROUP shows a group of version 1's controller for processes, and no other. */
+static bool version_2;
 
 /* Leaves in which something still ran when their owner was done with them. */
 static LIST_HEAD(, leaf) abandoned = LIST_HEAD_INITIALIZER(abandoned);
@@ -57,16 +67,27 @@ static uint64_t memory_total(void)
 	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
 }
 
-int cgroup_start(struct agent *a)
+/* Nobody may go below what it was given by the host; there the work goes above. */
+static int oom_score(const struct agent *a)
+{
+	return file_write("/proc/self/oom_score_adj", a->opt.own_kernel ? "-1000" : "0");
+}
+
+int cgroup_oom_score(const struct agent *a)
+{
+	return a->opt.own_kernel ? 0 : JAIL_OOM_SCORE;
+}
+
+static int groups_make(void)
 {
 	int err;
 
-	if (!a->opt.system)
-		return 0;
 	if (mkdir(CGROUP_AGENT, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	if (mkdir(CGROUP_WORK, 0755) < 0 && errno != EEXIST)
 		return -errno;
+	if (!version_2)
+		return 0;
 	err = file_write(CGROUP_AGENT "/cgroup.procs", "0");
 	if (!err)
 		err = file_write(CGROUP "/cgroup.subtree_control", "+cpu +memory +pids");
@@ -74,8 +95,19 @@ int cgroup_start(struct agent *a)
 		err = file_write(CGROUP_WORK "/cgroup.subtree_control", "+cpu +memory +pids");
 	if (!err)
 		err = file_write(CGROUP_AGENT "/cpu.weight", "1000");
+	return err;
+}
+
+int cgroup_start(struct agent *a)
+{
+	int err;
+
+	if (!a->opt.system)
+		return 0;
+	version_2 = access(CGROUP "/cgroup.controllers", F_OK) == 0;
+	err = groups_make();
 	if (!err)
-		err = file_write("/proc/self/oom_score_adj", "-1000");
+		err = oom_score(a);
 	return err ? err : cgroup_limit(a, 0, 0);
 }
 
@@ -95,15 +127,12 @@ static uint64_t memory_taken(void)
 	return number_after(stat, "anon") + number_after(stat, "kernel") + number_after(stat, "file_mapped");
 }
 
-int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids)
+static int memory_limit(uint64_t memory_mb)
 {
 	const uint64_t least = (uint64_t)WORK_MIN_MB << 20, reserve = (uint64_t)RESERVE_MB << 20;
-	uint64_t memory, taken, work;
+	uint64_t memory = memory_total(), taken, work;
 	int err;
 
-	if (!a->opt.system)
-		return 0;
-	memory = memory_total();
 	taken = memory_taken();
 	/* Shared libraries that the parents map stay, whatever the work reads:
 	 * else its end would come in minutes of reading them again and again. */
@@ -111,8 +140,16 @@ int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids)
 	if (memory_mb && memory_mb < memory >> 20)
 		memory = memory_mb << 20;
 	work = memory > taken + reserve + least ? memory - taken - reserve : least;
-	if (!err)
-		err = number_write(CGROUP_WORK "/memory.max", work);
+	return err ? err : number_write(CGROUP_WORK "/memory.max", work);
+}
+
+int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids)
+{
+	int err;
+
+	if (!a->opt.system)
+		return 0;
+	err = version_2 ? memory_limit(memory_mb) : 0;
 	if (!pids)
 		pids = PIDS_DEFAULT;
 	return err ? err : number_write(CGROUP_WORK "/pids.max", pids < PIDS_MIN ? PIDS_MIN : pids);
@@ -123,9 +160,10 @@ static char *leaf_file(const struct leaf *leaf, const char *file)
 	return xasprintf("%s/%s", leaf->path, file);
 }
 
+/* Version 1 counts the sandbox's as a whole. */
 static uint64_t leaf_oom_kills(const struct leaf *leaf)
 {
-	cleanup_free char *path = leaf_file(leaf, "memory.events");
+	cleanup_free char *path = version_2 ? leaf_file(leaf, "memory.events") : xstrdup(CGROUP_V1_MEMORY);
 
 	return number_after(path, "oom_kill");
 }
@@ -202,6 +240,23 @@ int leaf_procs(const struct leaf *leaf)
 	return leaf->procs;
 }
 
+/* Nothing new comes to be in it meanwhile, so that a few rounds find all. */
+static int leaf_kill_each(const struct leaf *leaf)
+{
+	cleanup_free char *procs = leaf_file(leaf, "cgroup.procs"), *max = leaf_file(leaf, "pids.max");
+	int err = file_write(max, "0"), pid, round;
+
+	for (round = 0; !err && round < LEAF_KILL_ROUNDS; round++) {
+		FILE *f = fopen(procs, "re");
+
+		while (f && fscanf(f, "%d", &pid) == 1)
+			kill(pid, SIGKILL);
+		if (f)
+			fclose(f);
+	}
+	return err;
+}
+
 void leaf_kill(const struct leaf *leaf)
 {
 	cleanup_free char *path = NULL;
@@ -210,7 +265,7 @@ void leaf_kill(const struct leaf *leaf)
 	if (!leaf->path)
 		return;
 	path = leaf_file(leaf, "cgroup.kill");
-	err = file_write(path, "1");
+	err = version_2 ? file_write(path, "1") : leaf_kill_each(leaf);
 	if (err)
 		log_line("cannot kill what runs in %s: %s", leaf->path, strerror(-err));
 }
@@ -226,6 +281,13 @@ bool leaf_oom(struct leaf *leaf)
 	struck = kills > leaf->oom_kills;
 	leaf->oom_kills = kills;
 	return struck;
+}
+
+int cgroup_open_memory_events(void)
+{
+	int fd = version_2 ? open(CGROUP_WORK "/memory.events", O_RDONLY | O_CLOEXEC) : -1;
+
+	return fd >= 0 ? fd : version_2 ? -errno : -ENOENT;
 }
 
 uint64_t cgroup_work_number(const struct agent *a, const char *file, const char *key)

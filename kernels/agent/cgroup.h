@@ -4,6 +4,9 @@
  *   /sys/fs/cgroup/work        everything else, limited
  *   /sys/fs/cgroup/work/NAME   one leaf for each kernel and each process
  *
+ * On a host of version 1 a jail has its controller for processes alone; the memory of its
+ * work is limited as a whole, from outside.
+ *
  * With opt.system false there are none: leaves exist as objects, their procs
  * file is /dev/null, and kills go by process group instead.
  */
@@ -13,6 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* On a host of version 1, files of the group that all work's memory is limited in. */
+#define CGROUP_V1_MEMORY "/sys/fs/memory.oom_control"
+#define CGROUP_V1_MEMORY_PROCS "/sys/fs/memory.procs"
 
 struct agent;
 struct leaf;
@@ -32,6 +39,12 @@ int leaf_procs(const struct leaf *leaf);
 void leaf_kill(const struct leaf *leaf);
 /* True when the out-of-memory killer struck in it since this was last asked. */
 bool leaf_oom(struct leaf *leaf);
+
+/* Of what is not to outlive the agent when memory runs out. */
+int cgroup_oom_score(const struct agent *a);
+
+/* Told of by poll; -ENOENT: nobody tells, its count is looked at when something dies. */
+int cgroup_open_memory_events(void);
 
 /* One number of a file of the work group: the whole file, or the word after key. 0 when there is none. */
 uint64_t cgroup_work_number(const struct agent *a, const char *file, const char *key);

@@ -1,9 +1,9 @@
 #include "events.h"
 
-#include <fcntl.h>
 #include <uv.h>
 
 #include "agent.h"
+#include "cgroup.h"
 #include "kernel.h"
 #include "link/channel.h"
 #include "process.h"
@@ -51,8 +51,10 @@ int events_start(struct agent *a)
 		return -ENOMEM;
 	if (!a->opt.system)
 		return 0;
-	fd = open("/sys/fs/cgroup/work/memory.events", O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, text, sizeof(text), 0) < 0)
+	fd = cgroup_open_memory_events();
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	if (pread(fd, text, sizeof(text), 0) < 0)
 		return -errno;
 	err = uv_poll_init(&a->loop, &memory_poll, fd);
 	memory_poll.data = a;

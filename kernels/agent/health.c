@@ -47,6 +47,6 @@ void health_freeze(struct request *rq)
 	struct freeze *f = xcalloc(1, sizeof(*f));
 
 	f->rq = rq;
-	f->drop_caches = rq->agent->opt.system;
+	f->drop_caches = rq->agent->opt.own_kernel;
 	worker_run(rq->agent, false, freeze_work, freeze_done, f);
 }

@@ -108,9 +108,9 @@ static const char *change_machine(struct agent *a, const struct wanted *w, int *
 {
 	if (!a->opt.system)
 		return NULL;
-	if ((*ret_err = machine_set_clock(w->unix_ns)))
+	if (a->opt.own_kernel && (*ret_err = machine_set_clock(w->unix_ns)))
 		return "set the clock";
-	if ((*ret_err = machine_add_entropy(w->entropy, w->entropy_len)))
+	if (a->opt.own_kernel && (*ret_err = machine_add_entropy(w->entropy, w->entropy_len)))
 		return "add entropy";
 	if ((*ret_err = machine_set_hostname(w->hostname)))
 		return "set the host name";
@@ -147,6 +147,8 @@ static json_t *identity_json(struct agent *a)
 		json_object_set_new(answer, "skipped",
 				    json_pack("[s, s, s, s, s, s]", "clock", "entropy", "hostname",
 					      "machine_id", "boot_id", "limits"));
+	else if (!a->opt.own_kernel)
+		json_object_set_new(answer, "skipped", json_pack("[s, s]", "clock", "entropy"));
 	return answer;
 }
 
@@ -257,7 +259,7 @@ void identity_put_clock(struct request *rq)
 		return;
 	if (!unix_ns)
 		return request_fail(rq, 400, "bad_request", "\"unix_ns\" is needed.");
-	err = rq->agent->opt.system ? machine_set_clock(unix_ns) : 0;
+	err = rq->agent->opt.own_kernel ? machine_set_clock(unix_ns) : 0;
 	if (err)
 		return request_fail(rq, 500, "identity", "The agent could not set the clock: %s.",
 				    strerror(-err));

@@ -179,13 +179,14 @@ void kernel_start_heard(struct kernel *k)
 static void forked(void *arg, pid_t pid, const char *message)
 {
 	struct kernel *k = arg;
-	char path[64];
+	char path[64], score[16];
 
 	if (pid <= 0)
 		return kernel_failed(k, xstrdup(message));
 	/* The child has the score of its parent, which is spared. */
 	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
-	if (k->agent->opt.system && file_write(path, "0") < 0)
+	snprintf(score, sizeof(score), "%d", cgroup_oom_score(k->agent));
+	if (k->agent->opt.system && file_write(path, score) < 0)
 		log_line("cannot set the out-of-memory score of kernel %s", k->id);
 	reaper_watch(&k->watch, pid, reaped);
 	process_runs(k, pid);
@@ -256,6 +257,7 @@ static int start_spawned(struct kernel *k, json_t *conn, const char *folder, int
 	argv = spec_argv(k->spec, k->spec->argv, file);
 	envp = env_list(env);
 	sp = (struct spawn){
+		.oom_score_adj = cgroup_oom_score(k->agent),
 		.argv = argv,
 		.envp = envp,
 		.cwd = k->cwd,

@@ -1,6 +1,7 @@
 #include "machine.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/random.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -41,9 +42,11 @@ int machine_set_hostname(const char *name)
 {
 	cleanup_free char *hosts = xasprintf("127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost\n", name);
 	cleanup_free char *line = xasprintf("%s\n", name);
+	char now[HOST_NAME_MAX + 1] = "";
 	int err;
 
-	if (sethostname(name, strlen(name)) < 0)
+	/* In a jail it is the host's to give, and has been given. */
+	if (gethostname(now, sizeof(now)) < 0 || (strcmp(now, name) != 0 && sethostname(name, strlen(name)) < 0))
 		return -errno;
 	err = file_create("/etc/hosts", 0644, hosts, strlen(hosts));
 	return err ? err : file_create("/etc/hostname", 0644, line, strlen(line));

@@ -23,9 +23,10 @@
 enum { USER_ID = 1000 };
 
 static const char usage[] =
-	"carrel-agent [--socket PATH] [--test] [--run DIR] [--home DIR] [--kernels DIR:DIR]\n"
+	"carrel-agent [--socket PATH | --jail FD] [--test] [--run DIR] [--home DIR] [--kernels DIR:DIR]\n"
 	"\n"
 	"Process 1 of a sandbox. It serves the virtio port \"carrel.agent\", or PATH.\n"
+	"--jail: it shares the host's kernel, and serves the listening socket FD.\n"
 	"--test leaves clock, names, mounts, cgroups and disk alone.\n";
 
 static uv_signal_t term_signal, int_signal;
@@ -35,7 +36,7 @@ void agent_shutdown(struct agent *a)
 	kernel_kill_all(a);
 	process_kill_all(a);
 	parent_kill_all(a);
-	if (getpid() == 1) {
+	if (a->opt.own_kernel && getpid() == 1) {
 		sync();
 		reboot(RB_POWER_OFF);
 	}
@@ -74,7 +75,8 @@ static int parse_options(struct agent *a, int argc, char **argv)
 	static const struct option options[] = {
 		{ "socket", required_argument, NULL, 's' },  { "test", no_argument, NULL, 't' },
 		{ "run", required_argument, NULL, 'r' },     { "home", required_argument, NULL, 'h' },
-		{ "kernels", required_argument, NULL, 'k' }, { 0 },
+		{ "kernels", required_argument, NULL, 'k' }, { "jail", required_argument, NULL, 'j' },
+		{ 0 },
 	};
 	struct agent_options *o = &a->opt;
 	int c;
@@ -84,7 +86,9 @@ static int parse_options(struct agent *a, int argc, char **argv)
 		.home = "/home/user",
 		.kernels =
 			"/usr/lib/carrel/kernels:/usr/local/share/jupyter/kernels:/usr/share/jupyter/kernels",
+		.listen_fd = -1,
 		.system = true,
+		.own_kernel = true,
 		/* Without root there is nobody else to be. */
 		.uid = geteuid() == 0 ? USER_ID : geteuid(),
 		.gid = geteuid() == 0 ? USER_ID : getegid(),
@@ -93,7 +97,9 @@ static int parse_options(struct agent *a, int argc, char **argv)
 		if (c == 's')
 			o->socket = optarg;
 		else if (c == 't')
-			o->system = false;
+			o->system = o->own_kernel = false;
+		else if (c == 'j')
+			o->own_kernel = false, o->listen_fd = atoi(optarg);
 		else if (c == 'r')
 			o->run = optarg;
 		else if (c == 'h')
@@ -103,7 +109,7 @@ static int parse_options(struct agent *a, int argc, char **argv)
 		else
 			return -EINVAL;
 	}
-	return optind == argc ? 0 : -EINVAL;
+	return optind == argc && (o->listen_fd == -1 || o->listen_fd > 2) ? 0 : -EINVAL;
 }
 
 static int prepare_process(struct agent *a)
@@ -144,7 +150,7 @@ struct step {
 
 static int run_machine(struct agent *a)
 {
-	return a->opt.system && getpid() == 1 ? machine_prepare() : 0;
+	return a->opt.own_kernel && getpid() == 1 ? machine_prepare() : 0;
 }
 
 static int run_crash(struct agent *a)
@@ -211,7 +217,7 @@ int agent_main(int argc, char **argv)
 	if (!err)
 		uv_run(&agent.loop, UV_RUN_DEFAULT);
 	/* Process 1 must not return: the guest's kernel would panic. */
-	if (getpid() == 1) {
+	if (agent.opt.own_kernel && getpid() == 1) {
 		sync();
 		reboot(RB_POWER_OFF);
 	}

@@ -108,6 +108,7 @@ static void process_start(struct process *p, char **argv, json_t *extra, const c
 			.cwd = cwd,
 			.fd = { childs[0], childs[1], childs[2], -1 },
 			.cgroup_procs = leaf_procs(p->leaf),
+			.oom_score_adj = cgroup_oom_score(p->agent),
 			.drop = true,
 			.uid = p->agent->opt.uid,
 			.gid = p->agent->opt.gid,

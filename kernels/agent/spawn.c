@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "cgroup.h"
 #include "limits.h"
 #include "util.h"
 
@@ -67,6 +68,19 @@ static int child_write(int fd, const char *text)
 	return n < 0 ? -1 : 0;
 }
 
+/* Where the host's groups are of version 1: out of the agent's, so that it can still end what has used up
+ * all memory. */
+static int child_memory(void)
+{
+	int fd = open(CGROUP_V1_MEMORY_PROCS, O_WRONLY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	err = child_write(fd, "0");
+	close(fd);
+	return err;
+}
+
 static int child_oom(int score)
 {
 	char text[16];
@@ -124,7 +138,9 @@ static __attribute__((noreturn)) void child_run(const struct spawn *sp, int pipe
 {
 	setsid();
 	child_signals();
-	if (sp->cgroup_procs >= 0 && child_write(sp->cgroup_procs, "0") < 0)
+	/* The agent may be favoured, what it starts is not. */
+	setpriority(PRIO_PROCESS, 0, 0);
+	if (child_memory() < 0 || (sp->cgroup_procs >= 0 && child_write(sp->cgroup_procs, "0") < 0))
 		child_fail(pipe_fd, STEP_CGROUP);
 	if (child_oom(sp->oom_score_adj) < 0 && sp->oom_score_adj >= 0)
 		child_fail(pipe_fd, STEP_OOM);

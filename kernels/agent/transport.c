@@ -104,10 +104,27 @@ static void connected(uv_poll_t *poll, int status, int events)
 		log_line("a connection cannot be used: %s", strerror(-err));
 }
 
+static int listen_start(struct agent *a)
+{
+	int err;
+
+	listen_poll.data = a;
+	err = uv_poll_init(&a->loop, &listen_poll, listen_fd);
+	return err ? err : uv_poll_start(&listen_poll, UV_READABLE, connected);
+}
+
+/* Who made it listens already: a host that was quicker waits there. */
+static int socket_inherit(struct agent *a)
+{
+	listen_fd = a->opt.listen_fd;
+	if (fcntl(listen_fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(listen_fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	return listen_start(a);
+}
+
 static int socket_listen(struct agent *a)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int err;
 
 	if (strlen(a->opt.socket) >= sizeof(addr.sun_path))
 		return -ENAMETOOLONG;
@@ -118,15 +135,15 @@ static int socket_listen(struct agent *a)
 		return -errno;
 	if (bind(listen_fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(listen_fd, 8) < 0)
 		return -errno;
-	listen_poll.data = a;
-	err = uv_poll_init(&a->loop, &listen_poll, listen_fd);
-	return err ? err : uv_poll_start(&listen_poll, UV_READABLE, connected);
+	return listen_start(a);
 }
 
 int transport_start(struct agent *a)
 {
 	int err;
 
+	if (a->opt.listen_fd >= 0)
+		return socket_inherit(a);
 	if (a->opt.socket)
 		return socket_listen(a);
 	err = uv_timer_init(&a->loop, &port_timer);

@@ -1,5 +1,5 @@
-/* What carries the link: the virtio port "carrel.agent", or, with --socket, the
- * latest connection to a unix socket. */
+/* What carries the link: the virtio port "carrel.agent", or, with --socket and
+ * --jail, the latest connection to a unix socket. */
 #ifndef CARREL_AGENT_TRANSPORT_H
 #define CARREL_AGENT_TRANSPORT_H
 

@@ -92,9 +92,9 @@ class Driver:
         self.p.stdin.write(" ".join(str(w) for w in words) + "\n")
 
     def start(self, name, mode, files, deadline_ms=0, memory_mb=MEMORY_MB):
-        f = dict.fromkeys(("ram", "state", "rootfs", "scratch", "kernel", "initrd", "pages"), "-") | files
+        f = dict.fromkeys(("ram", "state", "rootfs", "scratch", "kernel", "initrd", "pages", "guest"), "-") | files
         self.say("start", name, mode, f["ram"], f["state"], f["rootfs"], f["scratch"], f["kernel"], f["initrd"],
-                 memory_mb, deadline_ms, f["pages"])
+                 memory_mb, deadline_ms, f["pages"], f["guest"])
 
     def wait(self, prefix, timeout=WAIT_S):
         """The next line must begin so; returns it."""

@@ -2,7 +2,7 @@
  * Built and used by tests/integration/engine_*.py.
  *
  *   start ID boot|template|clone|resume RAM STATE ROOTFS SCRATCH KERNEL INITRD MEMORY_MB
- *         DEADLINE_MS PAGES ("-": no file)
+ *         DEADLINE_MS PAGES GUEST ("-": no file)
  *   adopt ID    stop ID REASON    pause ID    resume ID    save ID STATE PAGES    deadline ID MS    free ID
  *   verify PAGES
  *   fingerprint
@@ -18,7 +18,7 @@
 #include "vmm/engine.h"
 #include "vmm/host/pages.h"
 
-enum { MACHINES_MAX = 128, WORDS_MAX = 12 };
+enum { MACHINES_MAX = 128, WORDS_MAX = 13 };
 
 static struct {
 	char id[SPAWN_ID_MAX];
@@ -113,11 +113,12 @@ static void start(char **w)
 		.scratch_fd = file(w[6], O_RDWR),
 		.kernel_fd = file(w[7], O_RDONLY),
 		.initrd_fd = file(w[8], O_RDONLY),
+		.guest_fd = file(w[12], O_RDONLY),
 		.cpu_milli = 1000,
 		.deadline_boottime_ns = boottime_after(w[10]),
 	};
 	const int fds[] = { c.ram_fd,     c.state_fd,  c.pages_fd, c.rootfs_fd,
-			    c.scratch_fd, c.kernel_fd, c.initrd_fd };
+			    c.scratch_fd, c.kernel_fd, c.initrd_fd, c.guest_fd };
 	struct vm *vm = NULL;
 	int err;
 
@@ -169,7 +170,7 @@ static void command(char **w, int n)
 	char line[512];
 	int err = 0;
 
-	if (n == 12 && strcmp(w[0], "start") == 0) {
+	if (n == 13 && strcmp(w[0], "start") == 0) {
 		start(w);
 	} else if (n == 2 && strcmp(w[0], "adopt") == 0) {
 		err = e->adopt(engine, w[1], &ops, NULL, &vm);

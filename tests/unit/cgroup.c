@@ -197,6 +197,12 @@ static void v2_kill_reaches_every_leaf(void)
 	put("v2/user.slice/carrel-t/box/guest/cgroup.procs", "");
 	CHECK_INT(cgroup_kill(&cg, &empty), 0);
 	CHECK(empty);
+	/* One that a sandbox made for itself. */
+	dir("v2/user.slice/carrel-t/box/guest/work");
+	dir("v2/user.slice/carrel-t/box/guest/work/deep");
+	put("v2/user.slice/carrel-t/box/guest/work/deep/cgroup.procs", "2147483646\n");
+	CHECK_INT(cgroup_kill(&cg, &empty), 0);
+	CHECK(!empty);
 }
 
 /* Controllers apart, some mounted together, and an empty version 2 tree beside them. */

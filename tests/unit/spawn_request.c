@@ -2,6 +2,7 @@
 /* What carrel-spawn refuses before it does anything. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -72,7 +73,8 @@ static void bad_starts_are_refused(void)
 		FIELD(verb, SPAWN_STAT, -EINVAL),  /* with descriptors */
 		FIELD(verb, SPAWN_PAGES, -EINVAL), /* pages missing */
 		FIELD(engine, 0, -EOPNOTSUPP),
-		FIELD(engine, SPAWN_ENGINE_JAIL, -EOPNOTSUPP),
+		FIELD(engine, SPAWN_ENGINE_JAIL, -ENOTSUP), /* it has no clones */
+		FIELD(engine, SPAWN_ENGINE_JAIL + 1, -EOPNOTSUPP),
 		FIELD(engine, UINT32_MAX, -EOPNOTSUPP),
 		FIELD(mode, 0, -EINVAL),
 		FIELD(mode, SPAWN_RESUME + 1, -EINVAL),
@@ -146,12 +148,35 @@ static void lengths_and_counts_are_exact(void)
 		CHECK_INT(check(&r, nfds), nfds == 4 ? 0 : -EINVAL);
 }
 
+/* A file system that the host's kernel mounts is root's: one of carreld's is not taken for an image. */
+static void the_jail_takes_roots_images_only(void)
+{
+	char path[] = "/tmp/carrel-request-XXXXXX", message[SPAWN_MESSAGE_MAX];
+	int rw = mkstemp(path), ro = open(path, O_RDONLY);
+	struct spawn_request r = start_request(SPAWN_BOOT, 1u << SPAWN_FD_ROOTFS | 1u << SPAWN_FD_SCRATCH |
+								   1u << SPAWN_FD_GUEST);
+	int fds[SPAWN_FD_COUNT] = { -1, -1, ro, rw, -1, -1, -1, ro };
+
+	r.engine = SPAWN_ENGINE_JAIL;
+	CHECK(rw >= 0 && ro >= 0);
+	CHECK_INT(check(&r, 3), 0);
+	CHECK_INT(request_check_files(&r, fds, message), geteuid() == 0 ? 0 : -EPERM);
+	CHECK_INT(fchmod(rw, 0666), 0);
+	CHECK_INT(request_check_files(&r, fds, message), -EPERM);
+	CHECK_INT(fchmod(rw, 0600), 0);
+	r.fds_mask = 1u << SPAWN_FD_ROOTFS | 1u << SPAWN_FD_SCRATCH;
+	CHECK_INT(check(&r, 2), -EINVAL);
+	close(rw);
+	close(ro);
+	unlink(path);
+}
+
 static void files_must_be_what_the_mode_needs(void)
 {
 	char path[] = "/tmp/carrel-request-XXXXXX", message[SPAWN_MESSAGE_MAX];
 	int rw = mkstemp(path), ro = open(path, O_RDONLY), null = open("/dev/null", O_RDWR);
 	struct spawn_request r = start_request(SPAWN_CLONE, CLONE);
-	int fds[SPAWN_FD_COUNT] = { ro, ro, ro, rw, -1, -1, -1 };
+	int fds[SPAWN_FD_COUNT] = { ro, ro, ro, rw, -1, -1, -1, -1 };
 
 	CHECK(rw >= 0 && ro >= 0 && null >= 0);
 	CHECK_INT(request_check_files(&r, fds, message), -EINVAL); /* guest memory is empty */
@@ -183,7 +208,7 @@ static void saved_memory_goes_into_a_file_of_the_asker(void)
 	struct spawn_request r = {
 		.version = SPAWN_VERSION, .verb = SPAWN_PAGES, .id = "a", .fds_mask = PAGES
 	};
-	int fds[SPAWN_FD_COUNT] = { -1, ro, -1, -1, -1, -1, rw };
+	int fds[SPAWN_FD_COUNT] = { -1, ro, -1, -1, -1, -1, rw, -1 };
 
 	CHECK_INT(check(&r, 2), 0);
 	CHECK_INT(check(&r, 1), -EINVAL);
@@ -207,6 +232,7 @@ int main(void)
 	stops_need_a_printable_reason();
 	lengths_and_counts_are_exact();
 	files_must_be_what_the_mode_needs();
+	the_jail_takes_roots_images_only();
 	saved_memory_goes_into_a_file_of_the_asker();
 	return 0;
 }

@@ -7,7 +7,7 @@
 
 /* The order of `auto`. carrel-vmm is for who asks for it (MONITOR=carrel-vmm): one run of the conformance test's
  * link_in_flight stood still under it, and the reason is not known. */
-const struct engine_ops *const engines[] = { &engine_kvm_qemu, &engine_kvm, &engine_tcg, NULL };
+const struct engine_ops *const engines[] = { &engine_kvm_qemu, &engine_kvm, &engine_tcg, &engine_jail, NULL };
 
 static struct vm *vm_find(struct engine *e, const char *id)
 {

@@ -17,6 +17,9 @@ enum {
 	ENGINE_QEMU_MB = 64,
 	/* carrel-vmm and its page tables: some 3 MiB were measured. */
 	ENGINE_VMM_MB = 16,
+	/* The keeper, what the kernel keeps of namespaces and mounts, and what the agent needs to end work that
+	 * has used up all the rest. */
+	ENGINE_JAIL_MB = 48,
 	/* From carrel-spawn's answer to a running machine. Measured 0.2 s. */
 	VM_START_MS = 60 * 1000,
 	/* Between the loss of the monitor and carrel-spawn's word that it ended. */
@@ -39,6 +42,7 @@ struct vmm_link;
 struct monitor_ops {
 	const char *name;   /* the beginning of a sentence */
 	const char *socket; /* in the runtime directory */
+	bool freezes;       /* there is none: what carrel-spawn froze is a paused machine */
 	/* What of a start is carrel-spawn's: descriptors by enum spawn_fd, their number and mask. 0 or negative errno. */
 	int (*prepare)(struct vm *vm, const struct vm_config *c, int *ret_fds, unsigned *ret_n, uint32_t *ret_mask);
 	/* From VM_OPENING to vm_up() or vm_abort(). */
@@ -101,12 +105,13 @@ struct engine {
 
 /* engine.c: has it forgotten now, or when carrel-spawn is back. */
 void engine_forget(struct engine *e, const char *id);
-extern const struct engine_ops engine_tcg, engine_kvm, engine_kvm_qemu;
-extern const struct monitor_ops monitor_qemu, monitor_vmm;
+extern const struct engine_ops engine_tcg, engine_kvm, engine_kvm_qemu, engine_jail;
+extern const struct monitor_ops monitor_qemu, monitor_vmm, monitor_jail;
 /* vm.c */
 void vm_reply(struct vm *vm, const struct spawn_reply *reply);
 void vm_link_connected(struct vm *vm);
-void vm_send(struct vm *vm, uint32_t verb);
+/* 0, or a negative errno: what is not sent is said again when carrel-spawn is back. */
+int vm_send(struct vm *vm, uint32_t verb);
 /* The one way to ended(); vm may be freed by it. */
 void vm_end(struct vm *vm, const char *reason, const char *message);
 /* Asks carrel-spawn to end it for a fault that this side found. */
@@ -137,6 +142,8 @@ void vm_state_saved(struct vm *vm);
 void vm_pages_replied(struct vm *vm, const struct spawn_reply *reply);
 /* The connection that was to bring the reply is another now. */
 void vm_pages_lost(struct vm *vm);
+/* jail_monitor.c */
+void vm_freezer_replied(struct vm *vm, const struct spawn_reply *reply);
 /* qemu_program.c: the path of QEMU's program, NULL when there is none. */
 const char *qemu_program_path(void);
 int qemu_program_version(char *ret, unsigned size);

@@ -5,5 +5,6 @@
 int probe_tcg(char *ret_why, unsigned size);
 int probe_kvm(char *ret_why, unsigned size);
 int probe_kvm_qemu(char *ret_why, unsigned size);
+int probe_jail(char *ret_why, unsigned size);
 
 #endif

@@ -172,6 +172,7 @@ static int qemu_prepare(struct vm *vm, const struct vm_config *c, int *ret_fds, 
 		[SPAWN_FD_KERNEL] = clones ? -1 : c->kernel_fd,
 		[SPAWN_FD_INITRD] = clones ? -1 : c->initrd_fd,
 		[SPAWN_FD_PAGES] = c->mode == VM_RESUME ? c->pages_fd : -1,
+		[SPAWN_FD_GUEST] = -1,
 	};
 
 	(void)vm;

@@ -115,7 +115,9 @@ int engine_fingerprint(const struct engine_ops *ops, char *ret_line, unsigned si
 
 	if (khz == 0)
 		return -ENOTSUP;
-	if (ops == &engine_kvm)
+	if (ops == &engine_jail)
+		n = snprintf(ret_line, size, "jail");
+	else if (ops == &engine_kvm)
 		n = snprintf(ret_line, size, "carrel-vmm; state=%d; tsc_mhz=%u; processor=%08x", STATE_VERSION,
 			     (khz + 500) / 1000, processor_signature());
 	else
@@ -127,5 +129,7 @@ unsigned engine_overhead_mb(const struct engine_ops *ops)
 {
 	if (ops == &engine_kvm)
 		return ENGINE_VMM_MB;
+	if (ops == &engine_jail)
+		return ENGINE_JAIL_MB;
 	return ops == &engine_kvm_qemu ? ENGINE_QEMU_MB : ENGINE_QEMU_MB + QEMU_TB_MB;
 }

@@ -20,6 +20,7 @@ static const struct kind {
 	{ &engine_kvm, SPAWN_ENGINE_KVM, &monitor_vmm },
 	{ &engine_kvm_qemu, SPAWN_ENGINE_QEMU_KVM, &monitor_qemu },
 	{ &engine_tcg, SPAWN_ENGINE_TCG, &monitor_qemu },
+	{ &engine_jail, SPAWN_ENGINE_JAIL, &monitor_jail },
 };
 
 static const struct kind *kind_of(const struct engine_ops *ops)
@@ -31,18 +32,21 @@ static const struct kind *kind_of(const struct engine_ops *ops)
 	return k;
 }
 
-void vm_send(struct vm *vm, uint32_t verb)
+int vm_send(struct vm *vm, uint32_t verb)
 {
 	struct spawn_request request = { .verb = verb, .deadline_boottime_ns = vm->deadline_boottime_ns };
+	int err;
 
 	memcpy(request.id, vm->id, sizeof(request.id));
 	memcpy(request.reason, vm->reason, sizeof(request.reason));
-	if (spawn_link_send(vm->engine->link, &request, NULL, 0) != 0)
-		return; /* said again when carrel-spawn is back, from vm_link_connected() */
+	err = spawn_link_send(vm->engine->link, &request, NULL, 0);
+	if (err)
+		return err; /* said again when carrel-spawn is back, from vm_link_connected() */
 	if (verb == SPAWN_STOP)
 		vm->stop_sent = true;
 	if (verb == SPAWN_DEADLINE)
 		vm->deadline_late = false;
+	return 0;
 }
 
 void vm_end(struct vm *vm, const char *reason, const char *message)
@@ -190,6 +194,10 @@ void vm_reply(struct vm *vm, const struct spawn_reply *reply)
 		else if (vm->deadline_late)
 			vm_send(vm, SPAWN_DEADLINE);
 		break;
+	case SPAWN_FREEZE:
+	case SPAWN_THAW:
+		vm_freezer_replied(vm, reply);
+		break;
 	case SPAWN_PAGES:
 		vm_pages_replied(vm, reply);
 		break;
@@ -203,8 +211,11 @@ void vm_link_connected(struct vm *vm)
 {
 	if (vm->state == VM_ENDED)
 		return;
-	/* A carrel-spawn that was killed may have left it frozen. */
-	vm_send(vm, SPAWN_THAW);
+	/* A carrel-spawn that was killed may have left it frozen, or not have done it. */
+	if (!vm->monitor->freezes)
+		vm_send(vm, SPAWN_THAW);
+	else if (vm->task != TASK_NONE)
+		vm_send(vm, vm->task == TASK_PAUSE ? SPAWN_FREEZE : SPAWN_THAW);
 	vm_send(vm, SPAWN_STAT);
 	vm_pages_lost(vm);
 	if (vm->stopping)
@@ -299,7 +310,7 @@ static int start_send(struct vm *vm, const struct vm_config *c)
 		.memory_mb = c->cls.memory_mb,
 		.vcpus = c->cls.vcpus,
 		.host_memory_mb = host_memory_mb(vm, c),
-		.host_cpu_milli = c->cpu_milli + ENGINE_LOOP_CPU_MILLI,
+		.host_cpu_milli = c->cpu_milli + (vm->monitor->freezes ? 0 : ENGINE_LOOP_CPU_MILLI),
 		.tsc_khz = tsc_khz(),
 		.deadline_boottime_ns = c->deadline_boottime_ns,
 	};
@@ -341,7 +352,8 @@ static int engine_vm_adopt(struct engine *e, const char *id, const struct vm_ops
 		return err;
 	vm->mode = VM_CLONE;
 	vm->adopted = true;
-	vm_send(vm, SPAWN_THAW);
+	if (!vm->monitor->freezes)
+		vm_send(vm, SPAWN_THAW);
 	vm_send(vm, SPAWN_STAT);
 	*ret = vm;
 	return 0;
@@ -369,23 +381,36 @@ static int engine_vm_set_deadline(struct vm *vm, uint64_t boottime_ns)
 	return 0;
 }
 
+static int vm_no_save(struct vm *vm, int state_fd, int pages_fd)
+{
+	(void)vm;
+	(void)state_fd;
+	(void)pages_fd;
+	return -ENOTSUP;
+}
+
 static void engine_vm_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
 {
 	vm->ops = ops;
 	vm->arg = arg;
 }
 
-#define VM_OPS                                                                                      \
+#define VM_OPS                                                                           \
 	.start = engine_vm_start, .adopt = engine_vm_adopt, .pause = vm_pause, .resume = vm_resume, \
-	.save = vm_save, .stop = engine_vm_stop, .set_deadline = engine_vm_set_deadline,            \
+	.stop = engine_vm_stop, .set_deadline = engine_vm_set_deadline,                     \
 	.hand_over = engine_vm_hand_over, .free = engine_vm_free
+#define SAVES .saves = true, .save = vm_save
 
 const struct engine_ops engine_tcg = {
-	.name = "tcg", .monitor = "qemu", .accel = "tcg," QEMU_CPU_TCG, .probe = probe_tcg, VM_OPS
+	.name = "tcg", .monitor = "qemu", .accel = "tcg," QEMU_CPU_TCG, .probe = probe_tcg, VM_OPS, SAVES
 };
 const struct engine_ops engine_kvm_qemu = {
-	.name = "kvm", .monitor = "qemu", .accel = "kvm," QEMU_CPU_KVM, .probe = probe_kvm_qemu, VM_OPS
+	.name = "kvm", .monitor = "qemu", .accel = "kvm," QEMU_CPU_KVM, .probe = probe_kvm_qemu, VM_OPS, SAVES
 };
 const struct engine_ops engine_kvm = {
-	.name = "kvm", .monitor = "carrel-vmm", .accel = "kvm," QEMU_CPU_KVM, .probe = probe_kvm, VM_OPS
+	.name = "kvm", .monitor = "carrel-vmm", .accel = "kvm," QEMU_CPU_KVM, .probe = probe_kvm, VM_OPS, SAVES
+};
+/* Who asks for it says that the code is trusted: nothing else chooses it. */
+const struct engine_ops engine_jail = {
+	.name = "jail", .monitor = "none", .accel = "none", .by_name = true, .probe = probe_jail, VM_OPS, .save = vm_no_save
 };

@@ -1,5 +1,6 @@
 #include "cgroup_ops.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -98,6 +99,57 @@ int cgroup_mkdir(const char *dir)
 	return mkdir(dir, 0755) != 0 && errno != EEXIST ? -errno : 0;
 }
 
+int cgroup_give(const char *dir, const char *const *files, uid_t uid)
+{
+	char path[CGROUP_PATH_MAX + CGROUP_NAME_MAX];
+
+	if (chown(dir, uid, uid) != 0)
+		return -errno;
+	for (; *files; files++) {
+		int err = cgroup_path(path, sizeof(path), dir, *files);
+
+		if (err)
+			return err;
+		if (chown(path, uid, uid) != 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+/* each() for every group right below dir. Who made them named them: every name is as good as another. */
+static int each_below(const char *dir, int (*each)(const char *dir, void *arg), void *arg)
+{
+	char path[CGROUP_PATH_MAX];
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	int err = 0;
+
+	while (!err && d && (entry = readdir(d)) != NULL) {
+		if (entry->d_type != DT_DIR || strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		err = cgroup_path(path, sizeof(path), dir, entry->d_name);
+		if (!err)
+			err = each(path, arg);
+	}
+	if (d)
+		closedir(d);
+	return err;
+}
+
+/* What is still busy stays, and so does what it lies in. */
+static int rmdir_tree(const char *dir, void *arg)
+{
+	(void)arg;
+	cgroup_rmdir_below(dir);
+	cgroup_rmdir(dir);
+	return 0;
+}
+
+void cgroup_rmdir_below(const char *dir)
+{
+	each_below(dir, rmdir_tree, NULL);
+}
+
 int cgroup_rmdir(const char *dir)
 {
 	return rmdir(dir) != 0 && errno != ENOENT ? -errno : 0;
@@ -125,6 +177,20 @@ int cgroup_kill_procs(const char *dir, unsigned *ret_count)
 		fclose(f);
 	*ret_count = count;
 	return 0;
+}
+
+static int kill_tree(const char *dir, void *arg)
+{
+	return cgroup_kill_tree(dir, arg);
+}
+
+int cgroup_kill_tree(const char *dir, unsigned *count)
+{
+	unsigned one = 0;
+	int err = cgroup_kill_procs(dir, &one);
+
+	*count += one;
+	return err ? err : each_below(dir, kill_tree, count);
 }
 
 static int proc_text(const char *path, char **ret)
@@ -226,6 +292,11 @@ int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 	}
 	*ret = cg;
 	return 0;
+}
+
+int cgroup_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes)
+{
+	return ops_of(cg)->delegate(cg, uid, work_bytes);
 }
 
 int cgroup_enter(const struct cgroup *cg)

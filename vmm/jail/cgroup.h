@@ -55,6 +55,11 @@ bool cgroup_same(const struct cgroup *a, const struct cgroup *b);
 
 int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 		const struct cgroup_limits *limits);
+/* What is inside may make groups of its own below the guest's part: they belong to uid. On version 1 of the
+ * controller for processes only, and beside it there is a group CGROUP_V1_WORK for memory that it may put
+ * processes into, limited to work_bytes. The limits stay out of its reach. */
+#define CGROUP_V1_WORK "work"
+int cgroup_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes);
 /* Moves the calling process into the keeper's part. */
 int cgroup_enter(const struct cgroup *cg);
 /* Descriptors (O_CLOEXEC) that outlive the loss of privilege. */

@@ -11,6 +11,7 @@ struct cgroup_ops {
 	int (*base_find)(struct cgroup *ret, const char *name, const char *mountinfo, const char *self_cgroup,
 			 char *ret_message, size_t size);
 	int (*make)(const struct cgroup *cg, const struct cgroup_limits *limits);
+	int (*delegate)(const struct cgroup *cg, uid_t uid, uint64_t work_bytes);
 	int (*enter)(const struct cgroup *cg);
 	void (*path_guest)(const struct cgroup *cg, char *ret, size_t size);
 	void (*path_thaw)(const struct cgroup *cg, char *ret, size_t size);
@@ -44,8 +45,14 @@ int cgroup_read(const char *dir, const char *file, char *ret, size_t size);
 /* The CPU weight of all sandboxes together, given that of one ordinary process. */
 uint64_t cgroup_base_weight(unsigned one);
 int cgroup_mkdir(const char *dir);
+/* The directory, and those of its files that are named; what this kernel lacks is passed over. */
+int cgroup_give(const char *dir, const char *const *files, uid_t uid);
+/* Removes the groups below dir, not dir itself. */
+void cgroup_rmdir_below(const char *dir);
 int cgroup_rmdir(const char *dir);
 /* SIGKILL to every process of dir/cgroup.procs; counts them. */
 int cgroup_kill_procs(const char *dir, unsigned *ret_count);
+/* The same for those below it, too; adds to *count. */
+int cgroup_kill_tree(const char *dir, unsigned *count);
 
 #endif

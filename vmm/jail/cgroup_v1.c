@@ -63,6 +63,17 @@ static int v1_base_find(struct cgroup *ret, const char *name, const char *mounti
 	return 0;
 }
 
+static int memory_limit(const char *dir, uint64_t bytes)
+{
+	int err = cgroup_write_u64(dir, "memory.limit_in_bytes", bytes);
+
+	if (err)
+		return err;
+	/* There only with swap accounting; then it must not be a way around the limit. */
+	err = cgroup_write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
+	return err == -ENOENT ? 0 : err;
+}
+
 static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 {
 	const char *memory = cg->dirs[CGROUP_MEMORY], *cpu = cg->dirs[CGROUP_CPU];
@@ -73,12 +84,8 @@ static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 		if (err)
 			return err;
 	}
-	err = cgroup_write_u64(memory, "memory.limit_in_bytes", limits->memory_bytes);
+	err = memory_limit(memory, limits->memory_bytes);
 	if (err)
-		return err;
-	/* There only with swap accounting; then it must not be a way around the limit. */
-	err = cgroup_write_u64(memory, "memory.memsw.limit_in_bytes", limits->memory_bytes);
-	if (err && err != -ENOENT)
 		return err;
 	err = cgroup_write_u64(cpu, "cpu.cfs_period_us", JAIL_CPU_PERIOD_US);
 	if (err)
@@ -88,6 +95,21 @@ static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 	if (err)
 		return err;
 	return cgroup_write_u64(cg->dirs[CGROUP_PIDS], "pids.max", limits->pids);
+}
+
+static int v1_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes)
+{
+	static const char *const files[] = { "cgroup.procs", "tasks", NULL }, *const procs[] = { "cgroup.procs", NULL };
+	char work[CGROUP_PATH_MAX];
+	int err = cgroup_path(work, sizeof(work), cg->dirs[CGROUP_MEMORY], CGROUP_V1_WORK);
+
+	if (!err)
+		err = cgroup_mkdir(work);
+	if (!err)
+		err = memory_limit(work, work_bytes);
+	if (!err)
+		err = cgroup_give(work, procs, uid);
+	return err ? err : cgroup_give(cg->dirs[CGROUP_PIDS], files, uid);
 }
 
 static int v1_enter(const struct cgroup *cg)
@@ -173,6 +195,8 @@ static int v1_remove(const struct cgroup *cg)
 	int err = 0;
 
 	for (int i = 0; i < CGROUP_DIRS; i++) {
+		if (cg->dirs[i][0])
+			cgroup_rmdir_below(cg->dirs[i]);
 		int one = cg->dirs[i][0] ? cgroup_rmdir(cg->dirs[i]) : 0;
 
 		err = err ? err : one;
@@ -186,6 +210,7 @@ const struct cgroup_ops cgroup_v1 = {
 	.frozen = v1_frozen,
 	.base_find = v1_base_find,
 	.make = v1_make,
+	.delegate = v1_delegate,
 	.enter = v1_enter,
 	.path_guest = v1_path_guest,
 	.path_thaw = v1_path_thaw,

@@ -155,6 +155,19 @@ static int v2_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 	return err;
 }
 
+/* The groups below have limits of their own, within those of the sandbox. */
+static int v2_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes)
+{
+	static const char *const files[] = { "cgroup.procs", "cgroup.subtree_control", "cgroup.threads", NULL };
+	char leaf[CGROUP_PATH_MAX];
+	int err = cgroup_write(cg->dirs[0], "cgroup.subtree_control", CONTROLLERS);
+
+	(void)work_bytes;
+	if (!err)
+		err = leaf_path(cg, LEAF_GUEST, leaf, sizeof(leaf));
+	return err ? err : cgroup_give(leaf, files, uid);
+}
+
 static int v2_enter(const struct cgroup *cg)
 {
 	char leaf[CGROUP_PATH_MAX];
@@ -210,23 +223,15 @@ static int v2_frozen(const struct cgroup *cg, bool *ret)
 	return err;
 }
 
+/* A sandbox may have made groups of its own. */
 static int v2_kill(const struct cgroup *cg, bool *ret_empty)
 {
-	static const char *const leaves[] = { LEAF_KEEPER, LEAF_GUEST };
-	unsigned count = 0, one;
-	char leaf[CGROUP_PATH_MAX];
-	int err;
+	unsigned count = 0;
+	int err = cgroup_kill_tree(cg->dirs[0], &count);
 
-	for (size_t i = 0; i < sizeof(leaves) / sizeof(*leaves); i++) {
-		err = leaf_path(cg, leaves[i], leaf, sizeof(leaf));
-		if (!err)
-			err = cgroup_kill_procs(leaf, &one);
-		if (err)
-			return err;
-		count += one;
-	}
-	*ret_empty = count == 0;
-	return 0;
+	if (!err)
+		*ret_empty = count == 0;
+	return err;
 }
 
 static int v2_remove(const struct cgroup *cg)
@@ -235,8 +240,10 @@ static int v2_remove(const struct cgroup *cg)
 
 	if (leaf_path(cg, LEAF_KEEPER, leaf, sizeof(leaf)) == 0)
 		cgroup_rmdir(leaf);
-	if (leaf_path(cg, LEAF_GUEST, leaf, sizeof(leaf)) == 0)
+	if (leaf_path(cg, LEAF_GUEST, leaf, sizeof(leaf)) == 0) {
+		cgroup_rmdir_below(leaf);
 		cgroup_rmdir(leaf);
+	}
 	return cgroup_rmdir(cg->dirs[0]);
 }
 
@@ -246,6 +253,7 @@ const struct cgroup_ops cgroup_v2 = {
 	.frozen = v2_frozen,
 	.base_find = v2_base_find,
 	.make = v2_make,
+	.delegate = v2_delegate,
 	.enter = v2_enter,
 	.path_guest = v2_path_guest,
 	.path_thaw = v2_path_thaw,

@@ -18,10 +18,12 @@
 #include "jail_filter.h"
 #include "jail_limits.h"
 
-/* Any directory that every host has: the new root is put together on top of it. */
-#define BASE "/tmp"
+#define BASE JAIL_BASE
+
+enum { ALL = JAIL_QEMU | JAIL_VMM | JAIL_SPACE, MONITORS = JAIL_QEMU | JAIL_VMM };
 
 struct step {
+	unsigned kinds; /* that take it */
 	const char *what;
 	int (*run)(const struct jail *jail);
 };
@@ -74,15 +76,15 @@ static int root_with_program(const struct jail *jail)
 	return mount(NULL, BASE JAIL_PROGRAM, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL);
 }
 
-static int make_root(const struct jail *jail)
+static int root_with_nothing(const struct jail *jail)
 {
-	return jail->program ? root_with_program(jail) : root_with_preload(jail);
+	(void)jail;
+	return mount_root();
 }
 
 static int bind_usr(const struct jail *jail)
 {
-	if (jail->program)
-		return 0;
+	(void)jail;
 	if (mkdir(BASE "/usr", 0755) != 0 || mount("/usr", BASE "/usr", NULL, MS_BIND, NULL) != 0)
 		return -1;
 	return mount(NULL, BASE "/usr", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL);
@@ -90,8 +92,7 @@ static int bind_usr(const struct jail *jail)
 
 static int link_loader(const struct jail *jail)
 {
-	if (jail->program)
-		return 0;
+	(void)jail;
 	return symlink("usr/lib", BASE "/lib") != 0 || symlink("usr/lib64", BASE "/lib64") != 0 ? -1 : 0;
 }
 
@@ -105,8 +106,9 @@ static int pivot(const struct jail *jail)
 
 static int name_host(const struct jail *jail)
 {
-	(void)jail;
-	return sethostname("carrel", strlen("carrel"));
+	const char *name = jail->kind == JAIL_SPACE ? jail->space.id : "carrel";
+
+	return sethostname(name, strlen(name));
 }
 
 static int join_guest_cgroup(const struct jail *jail)
@@ -134,11 +136,20 @@ static int default_signals(const struct jail *jail)
 	return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Never more than carrel-spawn was given: a host may not let it raise that. */
+static rlim_t files_max(const struct jail *jail)
+{
+	const rlim_t want = jail->kind == JAIL_SPACE ? JAIL_SPACE_NOFILE_MAX : JAIL_NOFILE_MAX;
+	struct rlimit have;
+
+	return getrlimit(RLIMIT_NOFILE, &have) == 0 && have.rlim_max < want ? have.rlim_max : want;
+}
+
 static int limit_resources(const struct jail *jail)
 {
-	const struct rlimit nofile = { JAIL_NOFILE_MAX, JAIL_NOFILE_MAX }, no_core = { 0, 0 };
+	const rlim_t files = files_max(jail);
+	const struct rlimit nofile = { files, files }, no_core = { 0, 0 };
 
-	(void)jail;
 	if (setrlimit(RLIMIT_NOFILE, &nofile) != 0)
 		return -1;
 	return setrlimit(RLIMIT_CORE, &no_core);
@@ -151,6 +162,15 @@ static int drop_bounding_set(const struct jail *jail)
 		if (prctl(PR_CAPBSET_DROP, cap) != 0)
 			return -1;
 	return 0;
+}
+
+static int filter_space(const struct jail *jail)
+{
+	int err = jail_filter_space();
+
+	(void)jail;
+	errno = -err;
+	return err ? -1 : 0;
 }
 
 static int become(uid_t uid)
@@ -189,7 +209,7 @@ static int no_new_privileges(const struct jail *jail)
 /* QEMU has loaded its libraries and firmware; what is mapped stays mapped. */
 static int empty_root(const struct jail *jail)
 {
-	if (jail->program)
+	if (jail->kind == JAIL_VMM)
 		return umount2(JAIL_PROGRAM, MNT_DETACH) != 0 || unlink(JAIL_PROGRAM) != 0 ? -1 : 0;
 	if (umount2("/usr", MNT_DETACH) != 0 || rmdir("/usr") != 0 || unlink("/lib") != 0 ||
 	    unlink("/lib64") != 0)
@@ -216,7 +236,8 @@ static int filter_keeper(const struct jail *jail)
 static int run_steps(const struct step *steps, const struct jail *jail, char *ret_message, size_t size)
 {
 	for (const struct step *step = steps; step->what; step++) {
-		if (step->run(jail) == 0)
+		errno = 0;
+		if (!(step->kinds & jail->kind) || step->run(jail) == 0)
 			continue;
 		int err = errno ? -errno : -EIO;
 		snprintf(ret_message, size, "Cannot %s for the sandbox: %s.", step->what, strerror(-err));
@@ -228,12 +249,22 @@ static int run_steps(const struct step *steps, const struct jail *jail, char *re
 int jail_build(const struct jail *jail, char *ret_message, size_t size)
 {
 	static const struct step steps[] = {
-		{ "make the mounts private", private_mounts },
-		{ "make an empty root with one file of ours in it", make_root },
-		{ "bind /usr read-only", bind_usr },
-		{ "link the program loader", link_loader },
-		{ "change the root", pivot },
-		{ "set the host name", name_host },
+		{ ALL, "make the mounts private", private_mounts },
+		{ JAIL_QEMU, "make an empty root with one file of ours in it", root_with_preload },
+		{ JAIL_VMM, "make an empty root with carrel-vmm in it", root_with_program },
+		{ JAIL_SPACE, "make an empty root", root_with_nothing },
+		{ JAIL_QEMU, "bind /usr read-only", bind_usr },
+		{ JAIL_QEMU, "link the program loader", link_loader },
+		{ JAIL_SPACE, "map its image to its users (the kernel must have idmapped mounts)", space_image },
+		{ JAIL_SPACE, "mount its disk (the kernel must have loop devices and ext4)", space_disk },
+		{ JAIL_SPACE, "lay its disk over its image (the kernel must have overlay)", space_overlay },
+		{ JAIL_SPACE, "make its /dev", space_dev },
+		{ JAIL_SPACE, "make its /run", space_run },
+		{ JAIL_SPACE, "make its /sys", space_sys },
+		{ JAIL_SPACE, "show it its control groups", space_groups },
+		{ JAIL_SPACE, "bring its loopback device up", space_loopback },
+		{ ALL, "change the root", pivot },
+		{ ALL, "set the host name", name_host },
 		{ 0 },
 	};
 
@@ -243,15 +274,25 @@ int jail_build(const struct jail *jail, char *ret_message, size_t size)
 int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size)
 {
 	static const struct step steps[] = {
-		{ "join the guest's control group", join_guest_cgroup },
-		{ "start a session", own_session },
-		{ "connect its messages to their log", streams_to_log },
-		{ "reset the signals", default_signals },
-		{ "limit descriptors and core files", limit_resources },
-		{ "drop the capability bounding set", drop_bounding_set },
-		{ "change to the sandbox's own user", become_guest },
-		{ "drop every capability", drop_capabilities },
-		{ "forbid new privileges", no_new_privileges },
+		{ ALL, "join the guest's control group", join_guest_cgroup },
+		{ JAIL_SPACE, "make its own view of control groups", space_cgroup },
+		{ JAIL_SPACE, "mount its /proc", space_proc },
+		{ JAIL_SPACE, "set its out-of-memory score", space_score },
+		{ JAIL_SPACE, "favour it over what it starts", space_favour },
+		{ JAIL_SPACE, "hide what /proc shows of the host", space_mask },
+		{ JAIL_SPACE, "give it its names", space_names },
+		{ JAIL_SPACE, "change to its root", space_root },
+		{ ALL, "start a session", own_session },
+		{ ALL, "connect its messages to their log", streams_to_log },
+		{ ALL, "reset the signals", default_signals },
+		{ ALL, "limit descriptors and core files", limit_resources },
+		{ JAIL_SPACE, "enter its user namespace", space_user },
+		{ MONITORS, "drop the capability bounding set", drop_bounding_set },
+		{ MONITORS, "change to the sandbox's own user", become_guest },
+		{ MONITORS, "drop every capability", drop_capabilities },
+		{ JAIL_SPACE, "drop the capabilities that the agent does not need", space_capabilities },
+		{ ALL, "forbid new privileges", no_new_privileges },
+		{ JAIL_SPACE, "filter its system calls", filter_space },
 		{ 0 },
 	};
 
@@ -261,13 +302,14 @@ int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size)
 int jail_close(const struct jail *jail, char *ret_message, size_t size)
 {
 	static const struct step steps[] = {
-		{ "empty the root", empty_root },
-		{ "make the root read-only", read_only_root },
-		{ "drop the keeper's capability bounding set", drop_bounding_set },
-		{ "change the keeper's user", become_keeper },
-		{ "drop the keeper's capabilities", drop_capabilities },
-		{ "forbid the keeper new privileges", no_new_privileges },
-		{ "filter the keeper's system calls", filter_keeper },
+		{ MONITORS, "empty the root", empty_root },
+		{ JAIL_SPACE, "leave the sandbox's root", space_leave },
+		{ ALL, "make the root read-only", read_only_root },
+		{ ALL, "drop the keeper's capability bounding set", drop_bounding_set },
+		{ ALL, "change the keeper's user", become_keeper },
+		{ ALL, "drop the keeper's capabilities", drop_capabilities },
+		{ ALL, "forbid the keeper new privileges", no_new_privileges },
+		{ ALL, "filter the keeper's system calls", filter_keeper },
 		{ 0 },
 	};
 

@@ -2,8 +2,10 @@
  *
  * Who runs what, in this order, in a process that carrel-spawn started in new
  * PID, mount, network, IPC and UTS namespaces:
- *   1. jail_build()       the keeper, as root: a root with QEMU's files only, or carrel-vmm alone
- *   2. jail_enter_guest() the child that becomes either: no privilege is left
+ *   1. jail_build()       the keeper, as root: a root with QEMU's files only, or carrel-vmm alone, or,
+ *                         for the engine jail, the sandbox's own with its image and its disk
+ *   2. jail_enter_guest() the child that becomes one of them: no privilege is left. For the engine jail
+ *                         it is process 1 of a PID namespace, and has a mount namespace, of its own
  *   3. jail_close()       the keeper, once its main loop runs: empties the
  *                         root and gives up the keeper's own privilege
  * No byte of a guest is read before step 2 is complete, and by the keeper
@@ -18,12 +20,23 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "space.h"
+
+/* Of what runs inside; bits, so that a step can name those that take it. */
+enum jail_kind {
+	JAIL_QEMU = 1,
+	JAIL_VMM = 2,   /* carrel-vmm */
+	JAIL_SPACE = 4, /* the engine jail: the agent itself, on the host's kernel (space.h) */
+};
+
 struct jail {
-	const char *preload; /* for QEMU: copied into the root as JAIL_PRELOAD, beside /usr */
-	const char *program; /* else the one file of the root, JAIL_PROGRAM; static. NULL: QEMU */
+	enum jail_kind kind;
+	const char *preload; /* JAIL_QEMU: copied into the root as JAIL_PRELOAD, beside /usr */
+	const char *program; /* JAIL_VMM: the one file of the root, JAIL_PROGRAM; static */
 	uid_t guest_uid, keeper_uid;
 	int guest_cgroup_fd; /* cgroup.procs the guest moves into */
 	int log_fd;          /* becomes the guest's stdout and stderr */
+	struct space space;  /* JAIL_SPACE */
 };
 
 #define JAIL_PRELOAD "/carrel-preload.so"

@@ -28,6 +28,16 @@ enum {
 	 * queue, one link and one monitor connection. */
 	JAIL_NOFILE_MAX = 256,
 
+	/* The engine jail's. Processes: what a sandbox may have (the agent limits
+	 * its work below that), and the agent with its prepared parents. */
+	JAIL_SPACE_PIDS_MAX = 1024 + 128,
+	/* The agent's own limit, which what it starts may raise itself to. */
+	JAIL_SPACE_NOFILE_MAX = 65536,
+	/* Its users and groups, 0 to 65534, as Debian has them: a range for each slot. */
+	JAIL_SPACE_UIDS = 65536,
+	/* Sockets and small state, as in a microVM. */
+	JAIL_SPACE_RUN_MB = 16,
+
 	/* The root of the jail: mount points only, no file data. */
 	JAIL_ROOT_KB = 64,
 

@@ -30,9 +30,9 @@ enum keeper_fd {
 	KEEPER_FD_GUEST_CGROUP,  /* cgroup.procs of the group that freezes: QEMU's, not the keeper's */
 	KEEPER_FD_THAW,          /* its freezer; takes config.thaw */
 	KEEPER_FD_MEMORY_EVENTS, /* a file with a line "oom_kill N" */
-	KEEPER_FD_READY,   /* connected to the monitor: its first answer says that QEMU's main loop runs */
+	KEEPER_FD_READY,   /* connected to the monitor: its first answer says that QEMU's main loop runs; the engine jail has none */
 	KEEPER_FD_AGENT,   /* agent.sock, listening */
-	KEEPER_FD_MONITOR, /* qmp.sock or control.sock, listening */
+	KEEPER_FD_MONITOR, /* qmp.sock or control.sock, listening; the engine jail has none */
 	KEEPER_FD_CONSOLE, /* write end of the keeper's console pipe */
 	KEEPER_FD_KVM,     /* /dev/kvm, where it is used */
 	KEEPER_FD_FILES,   /* KEEPER_FD_FILES + enum spawn_fd */
@@ -57,6 +57,10 @@ struct keeper_config {
 	char thaw[8];                  /* what KEEPER_FD_THAW takes */
 	char program[KEEPER_PATH_MAX]; /* QEMU, real path, below /usr; or carrel-vmm */
 	char preload[KEEPER_PATH_MAX]; /* carrel-preload.so; "" for carrel-vmm */
+	/* The engine jail's: the first of its users, and where version 1 has its groups. */
+	uint32_t users_base;
+	uint32_t pad2;
+	char pids_group[KEEPER_PATH_MAX], memory_group[KEEPER_PATH_MAX]; /* "": version 2 */
 };
 
 struct keeper_request {
@@ -81,12 +85,18 @@ static inline bool keeper_own_monitor(const struct keeper_config *c)
 	return c->engine == SPAWN_ENGINE_KVM;
 }
 
+/* Neither a monitor nor a guest's kernel: process 1 of the sandbox is the agent. */
+static inline bool keeper_no_monitor(const struct keeper_config *c)
+{
+	return c->engine == SPAWN_ENGINE_JAIL;
+}
+
 static inline bool keeper_uses_kvm(const struct keeper_config *c)
 {
 	return c->engine == SPAWN_ENGINE_KVM || c->engine == SPAWN_ENGINE_QEMU_KVM;
 }
 
-static_assert(sizeof(struct keeper_config) == 1120, "fixed wire layout");
+static_assert(sizeof(struct keeper_config) == 2152, "fixed wire layout");
 static_assert(sizeof(struct keeper_request) == 80, "fixed wire layout");
 static_assert(sizeof(struct keeper_reply) == 280, "fixed wire layout");
 

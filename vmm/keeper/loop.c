@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "reason.h"
-#include "vmm/jail/jail.h"
 
 enum {
 	POLL_SIGNAL,
@@ -116,8 +115,7 @@ static void qemu_exited(struct keeper *k, int wait_status)
 	if (k->ready)
 		keeper_end(k, reason);
 	log_last_line(&k->qemu_log, last, sizeof(last));
-	snprintf(message, sizeof(message), "%s ended before it was ready, %s: %s",
-		 keeper_own_monitor(&k->config) ? "carrel-vmm" : "QEMU", reason,
+	snprintf(message, sizeof(message), "%s ended before it was ready, %s: %s", keeper_program_name(k), reason,
 		 last[0] ? last : "it said nothing.");
 	keeper_fail(k, -EIO, message);
 }
@@ -140,7 +138,7 @@ static void reap(struct keeper *k)
 /* The monitor greets from a thread of its own before the machine is made; it
  * answers a command only once the main loop runs, and then QEMU has opened all
  * it needs. So: one fixed command, and the end of the second line. */
-static bool ready_answered(struct keeper *k)
+static bool monitor_answered(struct keeper *k)
 {
 	static const char command[] = "{\"execute\":\"qmp_capabilities\"}\n";
 	char bytes[1024];
@@ -162,15 +160,27 @@ static bool ready_answered(struct keeper *k)
 	return k->ready_lines >= 2;
 }
 
+/* The child's end of the pipe closes as it becomes the agent; who fails before that writes into it. */
+static bool agent_executed(struct keeper *k)
+{
+	char failed;
+	ssize_t n = read(k->ready_fd, &failed, sizeof(failed));
+
+	if (n > 0) {
+		/* Its exit follows. */
+		close(k->ready_fd);
+		k->ready_fd = -1;
+	}
+	return n == 0;
+}
+
 static void ready(struct keeper *k)
 {
-	struct jail jail = { .program = keeper_own_monitor(&k->config) ? k->config.program : NULL,
-			     .guest_uid = k->config.guest_uid,
-			     .keeper_uid = k->config.keeper_uid };
+	const struct jail jail = keeper_jail(k);
 	char message[SPAWN_MESSAGE_MAX];
 	int err;
 
-	if (!ready_answered(k))
+	if (!(keeper_no_monitor(&k->config) ? agent_executed(k) : monitor_answered(k)))
 		return;
 	close(k->ready_fd);
 	k->ready_fd = -1;

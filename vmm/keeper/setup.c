@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "vmm/jail/jail.h"
-#include "vmm/jail/qemu_args.h"
 
 static int fail(char *ret_message, size_t size, int err, const char *what)
 {
@@ -90,6 +89,9 @@ static int reopen_file(int fd, int flags)
 
 static int reopen_files(const struct keeper_config *c)
 {
+	/* Mounts and a disk, which nobody reads by them. */
+	if (keeper_no_monitor(c))
+		return 0;
 	for (int i = 0; i < SPAWN_FD_COUNT; i++) {
 		int fd = KEEPER_FD_FILES + i, flags;
 
@@ -141,104 +143,55 @@ static int open_pipes(struct keeper *k, int *ret_log_write)
 	return 0;
 }
 
-static void pass_files(const struct keeper_config *c)
+const char *keeper_program_name(const struct keeper *k)
 {
-	fcntl(KEEPER_FD_AGENT, F_SETFD, 0);
-	fcntl(KEEPER_FD_MONITOR, F_SETFD, 0);
-	fcntl(KEEPER_FD_CONSOLE, F_SETFD, 0);
-	if (keeper_uses_kvm(c))
-		fcntl(KEEPER_FD_KVM, F_SETFD, 0);
-	for (int i = 0; i < SPAWN_FD_COUNT; i++)
-		if (c->fds_mask & (1u << i))
-			fcntl(KEEPER_FD_FILES + i, F_SETFD, 0);
+	if (keeper_no_monitor(&k->config))
+		return "The sandbox's agent";
+	return keeper_own_monitor(&k->config) ? "carrel-vmm" : "QEMU";
 }
 
-/* For carrel-preload.so and the loader; NULL ends it. */
-struct environment {
-	char text[4][32];
-	char *env[8];
-	int used;
-};
-
-static void environment_fd(struct environment *e, int slot, const char *name, int fd)
+static enum jail_kind kind_of(const struct keeper_config *c)
 {
-	snprintf(e->text[slot], sizeof(e->text[slot]), "%s=%d", name, fd);
-	e->env[e->used++] = e->text[slot];
+	if (keeper_no_monitor(c))
+		return JAIL_SPACE;
+	return keeper_own_monitor(c) ? JAIL_VMM : JAIL_QEMU;
 }
 
-static void environment_fill(const struct keeper_config *c, struct environment *e)
+struct jail keeper_jail(const struct keeper *k)
 {
-	static char path[] = "PATH=/usr/bin", locale[] = "LC_ALL=C", preload[] = "LD_PRELOAD=" JAIL_PRELOAD;
+	const struct keeper_config *c = &k->config;
 
-	*e = (struct environment){ .env = { path, locale, preload }, .used = 3 };
-	if (spawn_mode_clones(c->mode))
-		environment_fd(e, 0, "CARREL_PRIVATE_FD", KEEPER_FD_FILES + SPAWN_FD_RAM);
-	if (c->mode == SPAWN_RESUME) {
-		environment_fd(e, 1, "CARREL_STATE_FD", KEEPER_FD_FILES + SPAWN_FD_STATE);
-		environment_fd(e, 2, "CARREL_PAGES_FD", KEEPER_FD_FILES + SPAWN_FD_PAGES);
-	}
-	if (keeper_uses_kvm(c))
-		environment_fd(e, 3, "CARREL_KVM_FD", KEEPER_FD_KVM);
+	return (struct jail){ .kind = kind_of(c),
+			      .preload = c->preload,
+			      .program = c->program,
+			      .guest_uid = c->guest_uid,
+			      .keeper_uid = c->keeper_uid,
+			      .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP,
+			      .space = { .id = c->id,
+					 .memory_mb = c->memory_mb,
+					 .base = c->users_base,
+					 .user_fd = -1,
+					 .rootfs_fd = KEEPER_FD_FILES + SPAWN_FD_ROOTFS,
+					 .guest_fd = KEEPER_FD_FILES + SPAWN_FD_GUEST,
+					 .disk_fd = KEEPER_FD_FILES + SPAWN_FD_SCRATCH,
+					 .pids_group = c->pids_group,
+					 .memory_group = c->memory_group } };
 }
 
-/* The numbers are the same in every sandbox, and so are the arguments. */
-static int vmm_args_build(struct qemu_args *ret)
+/* The namespace lives as long as the descriptor, or something in it. */
+static int make_user(const struct keeper_config *c, struct jail *jail)
 {
-	static const struct {
-		const char *option;
-		int fd;
-	} files[] = { { "--control", KEEPER_FD_MONITOR },
-		      { "--kvm", KEEPER_FD_KVM },
-		      { "--agent", KEEPER_FD_AGENT },
-		      { "--console", KEEPER_FD_CONSOLE } };
-
-	*ret = (struct qemu_args){ 0 };
-	qemu_args_add(ret, "%s", JAIL_PROGRAM);
-	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		qemu_args_add(ret, "%s", files[i].option);
-		qemu_args_add(ret, "%d", files[i].fd);
-	}
-	return ret->error;
-}
-
-/* The child. Failures go to qemu.log, which the keeper quotes. */
-static void exec_qemu(const struct keeper *k, const struct jail *jail, const struct qemu_args *args)
-{
-	char message[SPAWN_MESSAGE_MAX];
-	struct environment e = { .used = 0 };
-
-	if (jail_enter_guest(jail, message, sizeof(message)) != 0) {
-		dprintf(jail->log_fd, "%s\n", message);
-		_exit(126);
-	}
-	if (!keeper_own_monitor(&k->config))
-		environment_fill(&k->config, &e);
-	pass_files(&k->config);
-	execve(args->argv[0], args->argv, e.env);
-	dprintf(jail->log_fd, "Cannot execute %s: %s.\n", args->argv[0], strerror(errno));
-	_exit(127);
-}
-
-static int start_qemu(struct keeper *k, const struct jail *jail)
-{
-	static struct qemu_args args;
-	int err = keeper_own_monitor(&k->config) ? vmm_args_build(&args) : qemu_args_build(&args, &k->config);
-
-	if (err)
-		return err;
-	k->qemu = fork();
-	if (k->qemu == 0)
-		exec_qemu(k, jail, &args);
-	return k->qemu < 0 ? -errno : 0;
+	if (!keeper_no_monitor(c))
+		return 0;
+	jail->space.user_fd = space_user_make(c->users_base);
+	if (jail->space.user_fd < 0)
+		return jail->space.user_fd;
+	return fcntl(jail->space.user_fd, F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
 }
 
 int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 {
-	struct jail jail = { .preload = k->config.preload,
-			     .program = keeper_own_monitor(&k->config) ? k->config.program : NULL,
-			     .guest_uid = k->config.guest_uid,
-			     .keeper_uid = k->config.keeper_uid,
-			     .guest_cgroup_fd = KEEPER_FD_GUEST_CGROUP };
+	struct jail jail = keeper_jail(k);
 	struct oom_score score;
 	int err;
 
@@ -254,13 +207,17 @@ int keeper_setup(struct keeper *k, char *ret_message, size_t size)
 		return fail(ret_message, size, err, "set the deadline");
 	if ((err = open_pipes(k, &jail.log_fd)) != 0)
 		return fail(ret_message, size, err, "open the log pipes");
+	if ((err = make_user(&k->config, &jail)) != 0)
+		return fail(ret_message, size, err, "make a user namespace (user.max_user_namespaces may forbid it)");
 	if ((err = jail_build(&jail, ret_message, size)) != 0)
 		return err;
-	if ((err = start_qemu(k, &jail)) != 0)
+	if ((err = keeper_child_start(k, &jail)) != 0)
 		return fail(ret_message, size, err, "start QEMU");
 	if ((err = oom_score_restore(&score)) != 0)
 		return fail(ret_message, size, err, "restore the keeper's out-of-memory score");
 	close(jail.log_fd);
+	if (jail.space.user_fd >= 0)
+		close(jail.space.user_fd);
 	close(KEEPER_FD_GUEST_CGROUP);
 	for (int fd = KEEPER_FD_AGENT; fd < KEEPER_FD_END; fd++)
 		close(fd);

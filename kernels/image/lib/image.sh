@@ -1,4 +1,4 @@
-# The image directory: rootfs.ext4, scratch.ext4, vmlinux, initrd, manifest.json.
+# The image directory: rootfs.ext4, guest.ext4, scratch.ext4, vmlinux, initrd, manifest.json.
 
 # GUEST_KEY is set once the guest programs of this run are there.
 image_key() {
@@ -21,6 +21,7 @@ image_build() {
 	recipe_print >"$ENTRY_TMP/template.json"
 	scratch_make "$(jq -r '.limits.disk_mb // 1024' "$ENTRY_TMP/template.json")" "$ENTRY_TMP/scratch.ext4"
 	initrd_make "$ENTRY_TMP"
+	guest_disk_make "$ENTRY_TMP/guest.ext4"
 	manifest_print "$key" >"$ENTRY_TMP/manifest.json"
 	entry_publish images "$key"
 }
@@ -38,6 +39,15 @@ initrd_make() {
 	rm -r "$stage"
 }
 
+# guest_disk_make FILE: the same programs as a disk, for sandboxes that have no initramfs: those in a jail.
+guest_disk_make() {
+	local kb
+	kb=$(du -sk --apparent-size "$GUEST/root" | cut -f1)
+	truncate -s "$((2 * kb + 2048))K" "$1"
+	mkfs.ext4 -q -F -L carrel-guest -m 0 -b 1024 -O '^has_journal,^resize_inode' \
+		-E 'lazy_itable_init=0,root_owner=0:0' -d "$GUEST/root" "$1"
+}
+
 # file_json NAME HASH: one entry of the manifest's files.
 file_json() {
 	jq -n --arg name "$1" --argjson size "$(stat -c %s "$ENTRY_TMP/$1")" --arg sha256 "$2" \
@@ -51,6 +61,7 @@ manifest_print() {
 		file_json rootfs.ext4 "$(cat "$LAYER/rootfs.sha256")"
 		file_json vmlinux "$(cat "$KERNEL/vmlinux.sha256")"
 		file_json initrd "$(file_sha256 "$ENTRY_TMP/initrd")"
+		file_json guest.ext4 "$(file_sha256 "$ENTRY_TMP/guest.ext4")"
 		file_json scratch.ext4 ''
 	} | jq -s --tab --arg template "$RECIPE_NAME" --arg hash "$1" \
 		--arg built_at "$(date -u +%Y-%m-%dT%H:%M:%S.000Z)" --arg kernel "$(cat "$KERNEL/version")" \
