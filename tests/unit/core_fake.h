@@ -518,6 +518,7 @@ static void fake_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
 
 static const struct engine_ops fake_engine = { .name = "fake",
 					       .accel = "none",
+					       .saves = true,
 					       .probe = fake_probe,
 					       .start = fake_start,
 					       .adopt = fake_adopt,

@@ -59,6 +59,7 @@ static void stage(void)
 		  "{\"hash\":\"hash1\",\"template\":\"python\",\"built_at\":\"now\"}", 0);
 	file_make(settings.image, "template.json", "{\"limits\":{\"memory_mb\":512}}", 0);
 	file_make(settings.image, "rootfs.ext4", "root", 0);
+	file_make(settings.image, "guest.ext4", "guest", 0);
 	file_make(settings.image, "scratch.ext4", "scratch", (off_t)1024 << 20);
 	file_make(settings.image, "vmlinux", "kernel", 0);
 	file_make(settings.image, "initrd", "initrd", 0);
