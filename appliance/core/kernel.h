@@ -29,9 +29,10 @@ enum {
 	/* Frames that change nothing (busy, replies) are stored with the next that do. */
 	KERNEL_UNSTORED_MAX = 64 * 1024,
 	/* After a time-out: for the interrupt to work, then for the kill. A cold
-	 * traceback takes a second under software emulation. */
+	 * traceback takes a second under software emulation; five hundred forks of forks
+	 * at their limit of memory take the kernel up to a minute to take apart. */
 	KERNEL_INTERRUPT_GRACE_MS = 5 * 1000,
-	KERNEL_KILL_GRACE_MS = 45 * 1000,
+	KERNEL_KILL_GRACE_MS = 150 * 1000,
 };
 
 /* The kernel that is inside every snapshot. */
