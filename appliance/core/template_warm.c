@@ -138,8 +138,7 @@ static void build_kernel(struct template_build *b)
 	build_step(b, STEP_KERNEL);
 	kernel_default_agent_id(b->template->image, language, id);
 	body = json_pack("{s:s,s:s}", "id", id, "language", language);
-	if (guest_call(b->guest, "POST", "/kernels", body, KERNEL_MS, on_kernel, b) <
-	    0)
+	if (guest_call(b->guest, "POST", "/kernels", body, KERNEL_MS, on_kernel, b) < 0)
 		build_fail(b, "The link to the template's machine was lost.");
 	json_decref(body);
 }

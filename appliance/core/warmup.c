@@ -211,6 +211,7 @@ static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_
 	else
 		warmup_over(w, NULL);
 }
+
 static void on_attached(struct channel *c, void *arg)
 {
 	struct warmup *w = arg;

@@ -104,8 +104,7 @@ def settle(g):
 def tasks_one_at_a_time(b):
     _, g = b.clone("turns")
     b.done("turns", "resume")  # runs already
-    b.d.say("pause", "turns")
-    b.d.say("resume", "turns")
+    b.d.say_at_once("pause turns", "resume turns")
     b.d.wait("error turns Device or resource busy")
     b.d.wait("done turns 0")
     b.done("turns", "pause")  # paused already

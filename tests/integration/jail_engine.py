@@ -2,7 +2,6 @@
 """The rules above struct engine_ops in vmm/engine.h, held against the engine jail, as far as an engine that saves
 nothing has them: beginning, end, deadline, pause, resume, adoption."""
 import contextlib
-import glob
 import os
 import signal
 import subprocess
@@ -10,7 +9,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from engine import CACHE, Host, skip  # noqa: E402
+from engine import Host, skip  # noqa: E402
+from images import CACHE, newest_image  # noqa: E402
 
 MEMORY_MB = 256
 SOON_S = 10
@@ -19,10 +19,9 @@ SOON_S = 10
 class Bench:
     def __init__(self, host):
         self.host = host
-        images = glob.glob(os.path.join(CACHE, "images", "*", "guest.ext4"))
-        if not images:
-            skip(f"no image below {CACHE} has a guest.ext4: make image makes one")
-        self.dir = os.path.dirname(max(images, key=os.path.getmtime))
+        self.dir = newest_image()
+        if not self.dir:
+            skip(f"no guest image below {CACHE}: make image makes one")
         self.d = host.driver("jail")
 
     def files(self, name):
@@ -61,8 +60,7 @@ def stands_still(b, name):
 def tasks(b):
     b.start("turns")
     b.done("turns", "resume")  # runs already
-    b.d.say("pause", "turns")
-    b.d.say("resume", "turns")
+    b.d.say_at_once("pause turns", "resume turns")
     b.d.wait("error turns Device or resource busy")
     b.d.wait("done turns 0")
     b.done("turns", "pause")  # paused already
