@@ -98,8 +98,7 @@ def taken(a, d):
 
 
 def restored(d, file, before, paused, ids, token, port):
-    state = os.path.join(d, "second")
-    os.mkdir(state)
+    state = tempfile.mkdtemp(prefix="carrel-test-", dir=d)
     with open(os.path.join(state, "mine"), "w", encoding="ascii"):
         pass
     assert "is there already" in command(state, "restore", file, code=1)

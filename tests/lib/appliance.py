@@ -54,6 +54,8 @@ class Appliance:
         self.arguments = arguments
         self.own_state = state is None
         self.state = state or tempfile.mkdtemp(prefix="carrel-test-")
+        # left_behind() looks for it in what others run; "second" stands in many a command line.
+        assert os.path.basename(self.state).startswith("carrel-"), f"{self.state}: its name must be this test's alone"
         self.port = free_port()
         # Without machines that wait for sandboxes, unless a test is about them.
         self.settings = {"POOL": 0, **settings}
