@@ -14,7 +14,6 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from appliance import Appliance, Refused, machine_pid, refused, run  # noqa: E402
 
-LIMITS = {"memory_mb": 512}
 KERNEL = "import platform; print(platform.release())"
 
 
@@ -40,9 +39,14 @@ def stats(a):
     return a.json("GET", "/v1/stats")
 
 
+def machines(a):
+    """With a runtime directory."""
+    return {n for n in os.listdir(os.path.join(a.state, "run")) if n.startswith("sbx-")}
+
+
 def pair(a, **spec):
     """One of each engine: the appliance's own, and the jail."""
-    own, jail = a.create(limits=LIMITS, **spec), a.create(limits=LIMITS, engine="jail", **spec)
+    own, jail = a.create(**spec), a.create(limits={"memory_mb": 512}, engine="jail", **spec)
     assert own["engine"] == stats(a)["engine"] != "jail" and jail["engine"] == "jail", (own, jail)
     return own["id"], jail["id"]
 
@@ -65,7 +69,7 @@ def by_name(a):
     own, jail = pair(a)
     assert run(a, jail, KERNEL) == platform.release() + "\n"
     assert run(a, own, KERNEL) != platform.release() + "\n"
-    named = a.create(limits=LIMITS, engine=row(a, own)["engine"])["id"]
+    named = a.create(engine=row(a, own)["engine"])["id"]
     refused(400, "engine_unavailable", a.create, engine="kvm" if row(a, own)["engine"] == "tcg" else "tcg")
     assert stats(a)["engines"] == {row(a, own)["engine"]: 2, "jail": 1}, stats(a)
     metrics = a.request("GET", "/metrics")[1].decode()
@@ -158,10 +162,11 @@ def pool(a):
     assert run(a, own["id"], KERNEL) != platform.release() + "\n"
     # What waits belongs to nobody: the next carreld ends it, of whichever engine it is.
     until(lambda: stats(a)["pool"]["ready"] == 2, 120)
-    waiting = set(os.listdir(os.path.join(a.state, "run"))) - {own["id"], first["id"], second["id"]}
+    waiting = machines(a) - {own["id"], first["id"], second["id"]}
+    assert len(waiting) == 2, waiting
     a.carreld_kill()
     until(lambda: serves(a))
-    until(lambda: not waiting & set(os.listdir(os.path.join(a.state, "run"))))
+    until(lambda: not waiting & machines(a))
     for s in (first, second, own):
         assert run(a, s["id"], "print(1)") == "1\n"
         a.kill(s["id"])
