@@ -42,6 +42,7 @@ static const struct option options[] = {
 	TEXT("image", image),
 	TEXT("builds", builds),
 	TEXT("engine", engine),
+	TEXT("allow-jail", allow_jail),
 	TEXT("monitor", monitor),
 	TEXT("template", template_name),
 	TEXT("audit-syslog", audit_syslog),
@@ -162,6 +163,7 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		.state = "./state",
 		.cache = "/var/cache/carrel",
 		.engine = "auto",
+		.allow_jail = "no",
 		.monitor = "auto",
 		.template_name = "python",
 		.audit_syslog = "no",
@@ -182,6 +184,8 @@ int settings_parse(struct settings *ret, int argc, char **argv, struct fault *f)
 		err = arguments_read(&s, argc, argv, false, f);
 	if (err)
 		return err;
+	if (strcmp(s.allow_jail, "no") != 0 && strcmp(s.allow_jail, "yes") != 0)
+		return fault_field(f, "bad_setting", "allow-jail", "allow-jail is yes or no, not \"%s\".", s.allow_jail);
 	if (s.audit_syslog[0] != '/' && strcmp(s.audit_syslog, "no") != 0 && strcmp(s.audit_syslog, "yes") != 0)
 		return fault_field(f, "bad_setting", "audit-syslog",
 				   "audit-syslog is yes, no, or the path of a syslog socket, not \"%s\".",

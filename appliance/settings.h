@@ -20,6 +20,7 @@ struct settings {
 	char image[512];     /* directory of the image of the default template */
 	char builds[256];    /* queue and logs of conf/builder, or "": there is none */
 	char engine[16];     /* "auto", "kvm", "tcg", "jail" */
+	char allow_jail[8];  /* "no", "yes": a sandbox that names the engine jail gets it beside the engine above */
 	char monitor[16];    /* of the engine kvm: "auto", "carrel-vmm", "qemu" */
 	char template_name[64];
 	char audit_syslog[108]; /* "no", "yes" (/dev/log), or the path of a syslog socket */

@@ -40,6 +40,7 @@ static const struct key {
 	{ "CARREL_CACHE", FOLDER },
 	{ "MIRROR", TEXT },
 	{ "ENGINE", WORD, .choices = "auto kvm tcg jail" },
+	{ "ALLOW_JAIL", WORD, .choices = "yes no" },
 	{ "MONITOR", WORD, .choices = "auto qemu carrel-vmm" },
 	{ "TEMPLATE", TEXT },
 	{ "WHEELS", FOLDER },

@@ -196,20 +196,43 @@ static int user_namespace_try(void)
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
 }
 
+/* The settings that let sandboxes into the jail, and what the jail's absence means with them. */
+static const struct jail_use {
+	const char *name, *value, *who;
+	enum level without;
+} jail_uses[] = {
+	{ "ENGINE", "jail", "Every sandbox runs", LEVEL_MISSING },
+	{ "ALLOW_JAIL", "yes", "A sandbox that names the engine jail runs", LEVEL_WARNING },
+};
+
+/* NULL: none of them is set. */
+static const struct jail_use *jail_use(void)
+{
+	for (size_t i = 0; i < sizeof(jail_uses) / sizeof(jail_uses[0]); i++)
+		if (strcmp(setting(jail_uses[i].name, ""), jail_uses[i].value) == 0)
+			return &jail_uses[i];
+	return NULL;
+}
+
 void look_namespaces(struct command *c, struct finding *f)
 {
+	const struct jail_use *use = jail_use();
 	int err = user_namespace_try();
 
 	(void)c;
 	if (err == 0) {
 		finding_set(f, LEVEL_OK, "user namespaces can be made%s", geteuid() == 0 ? " (as root)" : "");
+		if (use)
+			finding_follows(f, "%s=%s: %s on this host's own kernel, for trusted code only.", use->name,
+					use->value, use->who);
 		return;
 	}
-	finding_set(f, LEVEL_WARNING, "user namespaces cannot be made: %s", strerror(err));
+	finding_set(f, use ? use->without : LEVEL_WARNING, "user namespaces cannot be made: %s", strerror(err));
 	finding_follows(
 		f,
-		"The engines kvm and tcg do without them; the engine jail cannot run here. See the sysctls "
-		"user.max_user_namespaces and kernel.unprivileged_userns_clone.");
+		"The engines kvm and tcg do without them; the engine jail%s cannot run here. See the sysctls "
+		"user.max_user_namespaces and kernel.unprivileged_userns_clone.",
+		use ? ", which the settings let in," : "");
 }
 
 static long sysctl_number(const char *path, long otherwise)

@@ -19,9 +19,9 @@ unsigned admission_host_memory_mb(void)
 	return (unsigned)(pages * size / (1024 * 1024) * 3 / 4);
 }
 
-static unsigned sandbox_memory_mb(const struct core *c, const struct vm_class *cls)
+static unsigned sandbox_memory_mb(const struct engine *e, const struct vm_class *cls)
 {
-	return cls->memory_mb + engine_overhead_mb(engine_ops_of(c->engine));
+	return cls->memory_mb + engine_overhead_mb(engine_ops_of(e));
 }
 
 /* A paused one uses neither memory nor CPUs. */
@@ -36,7 +36,7 @@ unsigned admission_memory_used_mb(const struct core *c)
 	const struct sandbox *sb;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
-		used += is_up(sb) ? sandbox_memory_mb(c, &sb->cls) : 0;
+		used += is_up(sb) ? sandbox_memory_mb(sb->engine, &sb->cls) : 0;
 	return used;
 }
 
@@ -74,9 +74,9 @@ bool admission_disk_full(const struct core *c)
 	return disk_free(c, &have) == 0 && have >> 20 < ADMISSION_DISK_FULL_MB;
 }
 
-bool admission_fits(const struct core *c, const struct vm_class *cls)
+bool admission_fits(const struct core *c, const struct engine *e, const struct vm_class *cls)
 {
-	unsigned memory = admission_memory_used_mb(c) + pool_memory_mb(c) + sandbox_memory_mb(c, cls);
+	unsigned memory = admission_memory_used_mb(c) + pool_memory_mb(c) + sandbox_memory_mb(e, cls);
 	unsigned long long disk = (unsigned long long)(pool_disk_mb(c) + cls->disk_mb) << 20, have = 0;
 
 	return memory <= c->memory_mb && disk_free(c, &have) == 0 && have >= disk_promised(c) + disk;
@@ -102,9 +102,9 @@ static int check_disk(const struct core *c, const struct vm_class *cls, struct f
 	return -ENOSPC;
 }
 
-static int check_memory(const struct core *c, const struct vm_class *cls, struct fault *f)
+static int check_memory(const struct core *c, const struct engine *e, const struct vm_class *cls, struct fault *f)
 {
-	unsigned want = sandbox_memory_mb(c, cls), used = admission_memory_used_mb(c);
+	unsigned want = sandbox_memory_mb(e, cls), used = admission_memory_used_mb(c);
 
 	if (want > c->memory_mb)
 		return fault_field(f, "out_of_range", "limits.memory_mb",
@@ -163,13 +163,13 @@ static int check_quota(const struct core *c, const char *owner, unsigned quota, 
 	return -EDQUOT;
 }
 
-int admission_room(const struct core *c, const char *owner, unsigned quota, const struct vm_class *cls,
-		   double cpus, struct fault *f)
+int admission_room(const struct core *c, const struct engine *e, const char *owner, unsigned quota,
+		   const struct vm_class *cls, double cpus, struct fault *f)
 {
 	int err = check_quota(c, owner, quota, f);
 
 	if (!err)
-		err = check_memory(c, cls, f);
+		err = check_memory(c, e, cls, f);
 	if (!err)
 		err = check_cpus(c, cpus, f);
 	return err ? err : check_disk(c, cls, f);
@@ -181,18 +181,6 @@ int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f)
 	int err = check_quota(sb->core, sb->owner, quota, f);
 
 	if (!err)
-		err = check_memory(sb->core, &sb->cls, f);
+		err = check_memory(sb->core, sb->engine, &sb->cls, f);
 	return err ? err : check_cpus(sb->core, sb->cpus, f);
-}
-
-int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
-		    struct fault *f)
-{
-	const struct sandbox_spec *spec = w->spec;
-	const char *engine = engine_ops_of(c->engine)->name;
-
-	if (strcmp(spec->engine, "auto") != 0 && strcmp(spec->engine, engine) != 0)
-		return fault_field(f, "engine_unavailable", "engine",
-				   "This appliance runs the engine %s, not %s.", engine, spec->engine);
-	return admission_room(c, w->owner, w->quota, cls, spec->cpus, f);
 }

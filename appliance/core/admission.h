@@ -13,14 +13,11 @@ enum { ADMISSION_RETRY_S = 5 };
 enum { ADMISSION_DISK_FULL_MB = 16 };
 
 /* 0, or 429 `quota`, 503 `capacity`, 400 for what this host can never give. */
-int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
-		    struct fault *f);
+int admission_room(const struct core *c, const struct engine *e, const char *owner, unsigned quota,
+		   const struct vm_class *cls, double cpus, struct fault *f);
 /* Room for a machine more beside everything there is, the pool's included: what
  * the pool holds is no reason to refuse a sandbox, it is given up for it. */
-bool admission_fits(const struct core *c, const struct vm_class *cls);
-/* The same for one whose class is known and on this engine: a copy. */
-int admission_room(const struct core *c, const char *owner, unsigned quota, const struct vm_class *cls,
-		   double cpus, struct fault *f);
+bool admission_fits(const struct core *c, const struct engine *e, const struct vm_class *cls);
 /* For a paused one that is to run again: its disk is counted already. */
 int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f);
 /* The disk that holds state and sandboxes takes no more. */

@@ -68,7 +68,7 @@ static void snapshot_commit(struct sandbox *sb)
 {
 	struct life *l = sb->life;
 	struct snapshot_row row = { .name = l->op->name,
-				    .engine = engine_ops_of(sb->core->engine)->name,
+				    .engine = engine_ops_of(sb->engine)->name,
 				    .template_name = sb->template_name,
 				    .image = sb->image,
 				    .limits = limits_json(sb),
@@ -164,7 +164,7 @@ void copy_saved(struct sandbox *sb)
 		return;
 	snprintf(job->disk, sizeof(job->disk), "%s", sb->scratch_path);
 	if (forks(sb))
-		template_set_host(sb->core, &sb->base, &job->host);
+		template_set_host(sb->core, sb->engine, &sb->base, &job->host);
 	life_job_run(job, disk_work, disk_done);
 }
 
@@ -220,14 +220,14 @@ static void paused_begin(struct sandbox *sb)
 	life_snapshot_path(sb->core, sb->life->made_id, job->path);
 	snprintf(job->disk, sizeof(job->disk), "%s", sb->scratch_path);
 	life_set_path(sb, job->from);
-	template_set_host(sb->core, &sb->base, &job->host);
+	template_set_host(sb->core, sb->engine, &sb->base, &job->host);
 	life_job_run(job, paused_work, paused_done);
 }
 
 void copy_begin(struct sandbox *sb)
 {
 	id_new(forks(sb) ? "frk" : "snap", sb->life->made_id);
-	if (sb->state == SANDBOX_PAUSED && engine_ops_of(sb->core->engine)->saves)
+	if (sb->state == SANDBOX_PAUSED && engine_ops_of(sb->engine)->saves)
 		paused_begin(sb);
 	else
 		pause_begin(sb);

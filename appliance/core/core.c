@@ -11,6 +11,7 @@
 
 #include "admission.h"
 #include "core_inner.h"
+#include "engines.h"
 #include "images.h"
 #include "kernel.h"
 #include "pool.h"
@@ -35,52 +36,20 @@ void core_log(const char *fmt, ...)
 	fprintf(stderr, "carreld: %s\n", line);
 }
 
-/* Which monitor is a question of the engine kvm alone. */
-static bool monitor_wanted(const struct engine_ops *ops, const char *monitor)
-{
-	return strcmp(monitor, "auto") == 0 || strcmp(ops->name, "kvm") != 0 || strcmp(ops->monitor, monitor) == 0;
-}
-
-static int engine_choose(const char *name, const char *monitor, const struct engine_ops **ret, struct fault *f)
-{
-	char why[256] = "";
-	size_t i;
-
-	for (i = 0; engines[i]; i++) {
-		if (strcmp(name, "auto") == 0 ? engines[i]->by_name : strcmp(name, engines[i]->name) != 0)
-			continue;
-		if (!monitor_wanted(engines[i], monitor))
-			continue;
-		if (engines[i]->probe(why, sizeof(why)) == 0) {
-			*ret = engines[i];
-			return 0;
-		}
-	}
-	if (!why[0])
-		return fault_set(f, EINVAL, 400, "engine",
-				 "There is no engine \"%s\"; set ENGINE to auto, kvm, tcg or jail.", name);
-	return fault_set(f, ENODEV, 400, "engine", "The engine %s cannot run on this host. %s", name, why);
-}
-
 static int core_open(struct core *c, struct fault *f)
 {
-	const struct engine_ops *ops = NULL;
 	char spawn_path[300];
-	int err = engine_choose(c->settings->engine, c->settings->monitor, &ops, f);
+	int err = image_open(c->settings->image, &c->image, f);
 
-	if (!err)
-		err = image_open(c->settings->image, &c->image, f);
 	if (err < 0)
 		return err;
 	snprintf(spawn_path, sizeof(spawn_path), "%s/spawn.sock", c->settings->run);
 	c->spawn_path = strdup(spawn_path);
 	err = hub_new(&c->hub);
-	if (!err)
-		err = engine_new(hub_loop(c->hub), ops, c->spawn_path, c->run_dir, &c->engine);
 	if (err < 0)
-		return fault_set(f, -err, 500, "engine", "The engine %s could not be opened: %s.", ops->name,
-				 strerror(-err));
-	return template_set_new(c, &c->templates, f);
+		return fault_set(f, -err, 500, "internal", "The hub could not be made: %s.", strerror(-err));
+	err = engines_open(c, f);
+	return err ? err : template_set_new(c, &c->templates, f);
 }
 
 static void core_free(struct core *c)
@@ -89,7 +58,7 @@ static void core_free(struct core *c)
 	pool_free(c->pool);
 	unstored_free(c->unstored);
 	template_set_free(c->templates);
-	engine_free(c->engine);
+	engines_close(c);
 	hub_free(c->hub);
 	images_close(c);
 	image_close(&c->image);
@@ -110,7 +79,7 @@ static void warm_begin(const char *name, void *arg)
 		return;
 	}
 	image_class(image, &cls);
-	template_get(c, image, &cls);
+	template_get(c, c->engine, image, &cls);
 }
 
 int core_start(const struct settings *s, struct store *store, struct core **ret, struct fault *f)
@@ -137,7 +106,7 @@ int core_start(const struct settings *s, struct store *store, struct core **ret,
 		return err;
 	}
 	image_class(&c->image, &cls);
-	c->default_template = template_get(c, &c->image, &cls);
+	c->default_template = template_get(c, c->engine, &c->image, &cls);
 	err = c->default_template ? pool_new(c, &c->pool) : -ENOMEM;
 	/* Those built here are checked behind it, and made again where the engine is another one. */
 	images_each(c, warm_begin, c);
@@ -281,14 +250,26 @@ static void count_kernels(const struct sandbox *sb, struct core_figures *f)
 	}
 }
 
+static void count_sandbox(const struct sandbox *sb, struct core_figures *f)
+{
+	unsigned i = 0;
+
+	while (sb->core->engines[i].engine != sb->engine)
+		i++;
+	if (sb->state < SANDBOX_ENDED)
+		f->engines[i].sandboxes[sb->state]++;
+	count_kernels(sb, f);
+}
+
 static void figures_fill(struct core *c, struct core_figures *f)
 {
 	const struct sandbox *sb;
 	unsigned i;
 
+	_Static_assert((int)CORE_ENGINES_MAX < (int)FIGURES_ENGINES_MAX, "a place for each engine and the end");
+
 	_Static_assert((int)SANDBOX_ENDED < (int)FIGURES_STATES_MAX, "a place for each state and the end");
 	*f = (struct core_figures){
-		.engine = engine_ops_of(c->engine)->name,
 		.starts = c->starts,
 		.ends = c->ends,
 		.executions = c->executions,
@@ -301,12 +282,11 @@ static void figures_fill(struct core *c, struct core_figures *f)
 	};
 	pool_figures(c, &f->pool);
 	for (i = 0; i < SANDBOX_ENDED; i++)
-		f->states[i].state = sandbox_state_name((enum sandbox_state)i);
-	for (sb = c->sandboxes; sb; sb = sb->next) {
-		if (sb->state < SANDBOX_ENDED)
-			f->states[sb->state].sandboxes++;
-		count_kernels(sb, f);
-	}
+		f->states[i] = sandbox_state_name((enum sandbox_state)i);
+	for (i = 0; i < c->engine_count; i++)
+		f->engines[i].name = engine_ops_of(c->engines[i].engine)->name;
+	for (sb = c->sandboxes; sb; sb = sb->next)
+		count_sandbox(sb, f);
 }
 
 struct core_figuring {
@@ -348,22 +328,51 @@ static json_t *pool_json(const struct pool_figures *p)
 			 "given_up", (json_int_t)p->given_up);
 }
 
+/* {STATE:n} of all engines. */
+static json_t *states_json(const struct core_figures *f)
+{
+	json_t *states = json_object();
+	unsigned i, j;
+
+	for (i = 0; f->states[i]; i++) {
+		unsigned n = 0;
+
+		for (j = 0; f->engines[j].name; j++)
+			n += f->engines[j].sandboxes[i];
+		json_object_set_new(states, f->states[i], json_integer(n));
+	}
+	return states;
+}
+
+/* {ENGINE:n} of all states. */
+static json_t *engines_json(const struct core_figures *f)
+{
+	json_t *names = json_object();
+	unsigned i, j;
+
+	for (j = 0; f->engines[j].name; j++) {
+		unsigned n = 0;
+
+		for (i = 0; f->states[i]; i++)
+			n += f->engines[j].sandboxes[i];
+		json_object_set_new(names, f->engines[j].name, json_integer(n));
+	}
+	return names;
+}
+
 int core_stats(struct core *c, json_t **ret)
 {
 	struct core_figures f;
-	json_t *states = json_object(), *stats;
-	unsigned i;
+	json_t *stats;
 
 	core_figures(c, &f);
-	for (i = 0; f.states[i].state; i++)
-		json_object_set_new(states, f.states[i].state, json_integer(f.states[i].sandboxes));
-	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:f, s:f, s:i, s:i}, s:o, s:s, s:b}",
-			  "sandboxes", states, "executions", "running", (int)f.executions_running, "queued",
+	stats = json_pack("{s:o, s:{s:i, s:i}, s:i, s:{s:i, s:i, s:f, s:f, s:i, s:i}, s:o, s:s, s:o, s:b}",
+			  "sandboxes", states_json(&f), "executions", "running", (int)f.executions_running, "queued",
 			  (int)f.executions_queued, "kernels", (int)f.kernels, "capacity", "memory_mb",
 			  (int)f.memory_mb, "memory_used_mb", (int)f.memory_used_mb, "cpus", f.cpus,
 			  "cpus_used", f.cpus_used, "disk_free_mb", (int)disk_free_mb(c),
 			  "sandboxes_per_owner", (int)c->settings->sandboxes_per_owner, "pool",
-			  pool_json(&f.pool), "engine", f.engine, "template_ready", (int)f.template_ready);
+			  pool_json(&f.pool), "engine", f.engines[0].name, "engines", engines_json(&f), "template_ready", (int)f.template_ready);
 	if (!stats)
 		return -ENOMEM;
 	*ret = stats;
@@ -398,7 +407,7 @@ static void warm_run(struct hub_call *call)
 		return;
 	}
 	image_class(image, &cls);
-	t = template_get(q->core, image, &cls);
+	t = template_get(q->core, q->core->engine, image, &cls);
 	q->ready = t && template_ready(t);
 	snprintf(q->why, sizeof(q->why), "%s", t && !q->ready ? t->why : "");
 	hub_call_end(call, 0);

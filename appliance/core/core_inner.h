@@ -18,11 +18,21 @@ struct unstored;
 struct usage;
 struct orphan;
 
+enum { CORE_ENGINES_MAX = 4 }; /* more than there are names */
+
+struct core_engine {
+	struct engine *engine;
+	char fingerprint[512];
+	bool named; /* requests may name it */
+};
+
 struct core {
 	const struct settings *settings;
 	struct store *store;
 	struct hub *hub;
-	struct engine *engine;
+	struct engine *engine; /* its own: what `auto` means */
+	struct core_engine engines[CORE_ENGINES_MAX]; /* that one first, engines.h */
+	unsigned engine_count;
 	struct image image;   /* of the default template */
 	struct image *images; /* others that were asked for, images.h */
 	struct template_set *templates;

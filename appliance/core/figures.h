@@ -10,6 +10,7 @@ enum {
 	TALLY_WORDS_MAX = 16, /* more than there are reasons or statuses */
 	TALLY_WORD_MAX = 32,
 	FIGURES_STATES_MAX = 8,
+	FIGURES_ENGINES_MAX = 8,
 };
 
 /* How often each of a few words came up. */
@@ -35,11 +36,11 @@ struct pool_figures {
 };
 
 struct core_figures {
-	const char *engine;
+	const char *states[FIGURES_STATES_MAX]; /* ends with NULL */
 	struct {
-		const char *state;
-		unsigned sandboxes;
-	} states[FIGURES_STATES_MAX]; /* live ones; ends with NULL */
+		const char *name;
+		unsigned sandboxes[FIGURES_STATES_MAX]; /* live ones, by state */
+	} engines[FIGURES_ENGINES_MAX]; /* the appliance's own first; ends with NULL */
 	struct tally starts;     /* by clone, boot, … */
 	struct tally ends;       /* by reason */
 	struct tally executions; /* ended ones, by status */

@@ -125,7 +125,7 @@ static struct copies *copies_new(struct sandbox *sb)
 void fork_launch(struct sandbox *sb)
 {
 	struct life *l = sb->life;
-	struct source *source = source_new(&l->set, "fork", l->making);
+	struct source *source = source_new(sb->engine, &l->set, "fork", l->making);
 	struct copies *all = source ? copies_new(sb) : NULL;
 	struct fault f;
 	int err;

@@ -58,7 +58,7 @@ static void on_limit(void *arg)
 	case LIFE_STOP:
 	case LIFE_GIVE_UP:
 		core_log("sandbox %s does not stop; the engine is asked again", sb->id);
-		engine_ops_of(sb->core->engine)->stop(sb->vm, REASON_ASKED);
+		engine_ops_of(sb->engine)->stop(sb->vm, REASON_ASKED);
 		life_step(sb, l->step);
 		break;
 	case LIFE_HALT:

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engines.h"
 #include "instant.h"
 #include "life.h"
 #include "source.h"
@@ -138,6 +139,7 @@ int core_snapshot_delete(struct core *c, const char *owner, const char *id, stru
 struct start {
 	struct hub_call call;
 	struct sandbox_waiter *w;
+	struct engine *engine;
 	struct source *source;
 	struct base base;
 	struct set_host host;
@@ -147,7 +149,7 @@ static void host_run(struct hub_call *call)
 {
 	struct start *start = (struct start *)call;
 
-	template_set_host(start->w->core, &start->base, &start->host);
+	template_set_host(start->w->core, start->engine, &start->base, &start->host);
 	hub_call_end(call, 0);
 }
 
@@ -180,7 +182,7 @@ static int source_open(struct start *start, const char *id, struct fault *f)
 	template_host_close(&start->host);
 	if (err < 0)
 		return err;
-	start->source = source_new(&set, "snapshot", false);
+	start->source = source_new(start->engine, &set, "snapshot", false);
 	if (!start->source) {
 		set_close(&set);
 		return fault_no_memory(f);
@@ -206,6 +208,20 @@ static void spec_from(struct sandbox_spec *spec, json_t *row, json_t *env)
 	spec->env = env;
 }
 
+static int snapshot_engine(const struct core *c, const char *name, struct engine **ret, struct fault *f)
+{
+	struct engine *e = engines_named(c, name, f);
+
+	if (!e)
+		return -EINVAL;
+	if (!engine_ops_of(e)->saves)
+		return fault_set(f, ENOTSUP, 409, "not_supported",
+				 "The engine %s starts nothing from a snapshot: it keeps no copy of a sandbox's memory.",
+				 engine_ops_of(e)->name);
+	*ret = e;
+	return 0;
+}
+
 int core_snapshot_start(struct core *c, struct sandbox_waiter *w, struct fault *f)
 {
 	struct start start = { .w = w };
@@ -213,9 +229,8 @@ int core_snapshot_start(struct core *c, struct sandbox_waiter *w, struct fault *
 	json_t *row = NULL, *env;
 	int err = snapshot_row(c, w->owner, spec.snapshot, &row, f);
 
-	if (!err && strcmp(spec.engine, "auto") != 0 && strcmp(spec.engine, engine_ops_of(c->engine)->name) != 0)
-		err = fault_field(f, "engine_unavailable", "engine", "This appliance runs the engine %s, not %s.",
-				  engine_ops_of(c->engine)->name, spec.engine);
+	if (!err)
+		err = snapshot_engine(c, spec.engine, &start.engine, f);
 	if (!err)
 		err = source_open(&start, spec.snapshot, f);
 	if (err < 0) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engines.h"
 #include "instant.h"
 #include "life.h"
 #include "template.h"
@@ -18,7 +19,7 @@ static bool copies(const struct sandbox *sb)
 /* Else a paused one keeps its machine, which stands still. */
 static bool saves(const struct sandbox *sb)
 {
-	return engine_ops_of(sb->core->engine)->saves;
+	return engine_ops_of(sb->engine)->saves;
 }
 
 static void step_instant(const struct sandbox *sb, enum instant pause, enum instant copy)
@@ -37,7 +38,7 @@ static int pause_check(const struct sandbox *sb, struct fault *f)
 		return fault_set(f, ENOTSUP, 409, "not_supported",
 				 "The engine %s keeps no copy of a sandbox's memory: it can be paused, but neither "
 				 "forked nor kept as a snapshot.",
-				 engine_ops_of(sb->core->engine)->name);
+				 engine_ops_of(sb->engine)->name);
 	if (saves(sb) && !sb->base.key[0])
 		return fault_set(f, EBUSY, 409, "not_supported",
 				 "This sandbox was booted, not cloned from a warm snapshot: it cannot be paused, "
@@ -78,7 +79,7 @@ static void pause_stop(struct sandbox *sb)
 	if (sb->vm_ended)
 		pause_stopped(sb);
 	else
-		engine_ops_of(sb->core->engine)->stop(sb->vm, REASON_ASKED);
+		engine_ops_of(sb->engine)->stop(sb->vm, REASON_ASKED);
 }
 
 /* --- commit --- */
@@ -173,7 +174,7 @@ static void pause_save(struct sandbox *sb)
 	l->set.inside = inside_json(sb);
 	step_instant(sb, INSTANT_PAUSE_HALTED, INSTANT_COPY_HALTED);
 	life_step(sb, LIFE_SAVE);
-	err = engine_ops_of(sb->core->engine)->save(sb->vm, l->set.state_fd, l->set.pages_fd);
+	err = engine_ops_of(sb->engine)->save(sb->vm, l->set.state_fd, l->set.pages_fd);
 	if (err < 0)
 		life_fail(sb, engine_refused(&f, err, "save"), &f);
 }
@@ -244,7 +245,7 @@ static void pause_halt(struct sandbox *sb)
 	int err;
 
 	life_step(sb, LIFE_HALT);
-	err = engine_ops_of(sb->core->engine)->pause(sb->vm);
+	err = engine_ops_of(sb->engine)->pause(sb->vm);
 	if (err < 0)
 		life_fail(sb, engine_refused(&f, err, "halt"), &f);
 }
@@ -319,7 +320,7 @@ void pause_begin(struct sandbox *sb)
 		return;
 	}
 	/* Its keeper must not end it in the middle. */
-	engine_ops_of(sb->core->engine)
+	engine_ops_of(sb->engine)
 		->set_deadline(sb->vm, boottime_of_unix_ms(unix_ms() + LIFE_KEEPER_MS));
 	if (!saves(sb)) {
 		pause_halt(sb);
@@ -330,7 +331,7 @@ void pause_begin(struct sandbox *sb)
 	l->set.cls = sb->cls;
 	l->set.base = sb->base;
 	snprintf(l->set.image, sizeof(l->set.image), "%s", sb->image);
-	snprintf(l->set.fingerprint, sizeof(l->set.fingerprint), "%s", template_fingerprint(sb->core));
+	snprintf(l->set.fingerprint, sizeof(l->set.fingerprint), "%s", engines_fingerprint(sb->core, sb->engine));
 	job = life_job_new(sb);
 	if (!job)
 		return;

@@ -42,11 +42,11 @@ static unsigned count_of(const struct pool *p, const struct template *t, bool re
 
 unsigned pool_memory_mb(const struct core *c)
 {
-	unsigned each = engine_overhead_mb(engine_ops_of(c->engine)), n = 0;
 	const struct pool_member *m;
+	unsigned n = 0;
 
 	for (m = c->pool ? c->pool->members : NULL; m; m = m->next)
-		n += m->step == POOL_OVER ? 0 : m->cls.memory_mb + each;
+		n += m->step == POOL_OVER ? 0 : m->cls.memory_mb + engine_overhead_mb(engine_ops_of(m->template->engine));
 	return n;
 }
 
@@ -122,7 +122,7 @@ static bool pool_fill(struct pool *p, int64_t now)
 	if (filling >= p->fills || now < p->failed_ms + POOL_REST_MS || host_busy(p, now))
 		return true;
 	k = count_of(p, NULL, false) < p->max ? class_lacking(p) : NULL;
-	if (!k || !admission_fits(p->core, &k->template->cls))
+	if (!k || !admission_fits(p->core, k->template->engine, &k->template->cls))
 		return false;
 	m = pool_member_new(p->core, k->template);
 	if (!m) {
@@ -219,8 +219,8 @@ static bool pool_serves(const struct core *c, const struct sandbox_spec *spec, c
 	return c->pool->max > 0 && spec->cpus == (double)cls->vcpus;
 }
 
-struct pool_member *pool_find(struct core *c, const struct image *image, const struct sandbox_spec *spec,
-			      const struct vm_class *cls)
+struct pool_member *pool_find(struct core *c, const struct engine *e, const struct image *image,
+			      const struct sandbox_spec *spec, const struct vm_class *cls)
 {
 	struct pool_member *m, *found = NULL;
 
@@ -228,7 +228,8 @@ struct pool_member *pool_find(struct core *c, const struct image *image, const s
 		return NULL;
 	/* The oldest of them: what waits longest is used before it has to be replaced. */
 	for (m = c->pool->members; m; m = m->next) {
-		if (m->template->image != image || memcmp(&m->cls, cls, sizeof(*cls)) != 0 || m->step != POOL_READY)
+		if (m->template->engine != e || m->template->image != image || memcmp(&m->cls, cls, sizeof(*cls)) != 0 ||
+		    m->step != POOL_READY)
 			continue;
 		if (pool_member_usable(m))
 			found = m;
@@ -288,22 +289,22 @@ static struct pool_member *pool_least(struct pool *p)
 	return least;
 }
 
-static void pool_make_room(struct pool *p, const struct vm_class *cls)
+static void pool_make_room(struct pool *p, const struct engine *e, const struct vm_class *cls)
 {
 	struct pool_member *m;
 
-	while (!admission_fits(p->core, cls) && (m = pool_least(p)) != NULL) {
+	while (!admission_fits(p->core, e, cls) && (m = pool_least(p)) != NULL) {
 		p->given_up++;
 		pool_member_end(m, NULL);
 	}
 }
 
-void pool_missed(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls,
-		 struct template *t)
+void pool_missed(struct core *c, const struct engine *e, const struct sandbox_spec *spec,
+		 const struct vm_class *cls, struct template *t)
 {
 	struct pool *p = c->pool;
 
-	pool_make_room(p, cls);
+	pool_make_room(p, e, cls);
 	if (!t || !pool_serves(c, spec, cls))
 		return;
 	p->missed++;

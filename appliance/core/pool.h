@@ -1,8 +1,8 @@
 /* The pool: machines of the warm snapshots that have already started, so that a
  * sandbox needs but an identity of its own.
  *
- * Each size class has a target: the default one the setting `pool`, the others
- * none, until sandboxes of it are asked for. A target grows with every one that
+ * Each size class of each engine has a target: the default one of the appliance's own
+ * engine the setting `pool`, the others none, until sandboxes of it are asked for. A target grows with every one that
  * the pool could not give, up to `pool-max` machines in all, and shrinks again
  * when nobody comes. Filling is background work: few at a time, and only while no
  * sandbox is being created. What the pool holds it gives up as soon as a sandbox
@@ -42,17 +42,17 @@ int pool_new(struct core *c, struct pool **ret);
 /* At the core's stop, without the hub's thread. Accepts NULL. */
 void pool_free(struct pool *p);
 
-/* A machine for a sandbox of that image and class, or NULL. It stays here until pool_give(). */
-struct pool_member *pool_find(struct core *c, const struct image *image, const struct sandbox_spec *spec,
-			      const struct vm_class *cls);
+/* A machine for a sandbox of that engine, image and class, or NULL. It stays here until pool_give(). */
+struct pool_member *pool_find(struct core *c, const struct engine *e, const struct image *image,
+			      const struct sandbox_spec *spec, const struct vm_class *cls);
 /* The id it runs under, which becomes the sandbox's, and what it is a clone of. */
 const char *pool_id(const struct pool_member *m);
 struct template *pool_template(const struct pool_member *m);
 void pool_give(struct pool_member *m, struct sandbox *sb);
 /* A sandbox goes past the pool, as a clone of t or, with none, by a boot: what stands in its way is given up.
  */
-void pool_missed(struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls,
-		 struct template *t);
+void pool_missed(struct core *c, const struct engine *e, const struct sandbox_spec *spec,
+		 const struct vm_class *cls, struct template *t);
 
 /* Ends its machines of t, which is to go. False: some of them have not ended yet. */
 bool pool_forget(struct core *c, const struct template *t);

@@ -24,7 +24,7 @@ void pool_member_free(struct pool_member *m)
 	guest_free(m->machine.guest);
 	json_decref(m->machine.kernels);
 	if (m->machine.vm)
-		engine_ops_of(m->core->engine)->free(m->machine.vm);
+		engine_ops_of(m->template->engine)->free(m->machine.vm);
 	hub_timer_free(m->timer);
 	if (m->scratch_path[0])
 		unlink(m->scratch_path);
@@ -55,7 +55,7 @@ void pool_member_end(struct pool_member *m, const char *why)
 	m->step = POOL_OVER;
 	hub_timer_stop(m->timer);
 	if (m->machine.vm && !m->vm_ended)
-		engine_ops_of(m->core->engine)->stop(m->machine.vm, REASON_ASKED);
+		engine_ops_of(m->template->engine)->stop(m->machine.vm, REASON_ASKED);
 	/* Not from inside a callback of the engine or the link. */
 	hub_post(m->core->hub, &m->finish, member_finish, m);
 }
@@ -71,7 +71,7 @@ static void member_pause(struct pool_member *m)
 {
 	m->step = POOL_PAUSING;
 	guest_paused(m->machine.guest, true);
-	if (engine_ops_of(m->core->engine)->pause(m->machine.vm) < 0)
+	if (engine_ops_of(m->template->engine)->pause(m->machine.vm) < 0)
 		pool_member_end(m, "the engine refused to pause it.");
 }
 
@@ -273,7 +273,7 @@ static void member_launch(struct pool_member *m)
 						  boottime_of_unix_ms(unix_ms() + POOL_LIFE_MS) };
 
 	m->step = POOL_STARTING;
-	if (engine_ops_of(m->core->engine)->start(m->core->engine, &config, &ops, m, &m->machine.vm) < 0) {
+	if (engine_ops_of(m->template->engine)->start(m->template->engine, &config, &ops, m, &m->machine.vm) < 0) {
 		m->machine.vm = NULL;
 		pool_member_end(m, "its machine could not be started.");
 	}

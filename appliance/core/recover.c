@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engines.h"
 #include "images.h"
 #include "kernel.h"
 #include "life.h"
@@ -228,8 +229,9 @@ static const char *started_name(const char *text)
 static struct sandbox *sandbox_from(struct core *c, json_t *row)
 {
 	json_t *limits = json_object_get(row, "limits");
-	struct sandbox *sb = sandbox_new(c, text_of(row, "id"), text_of(row, "owner_id"),
-					 json_object_get(row, "env"), json_object_get(row, "metadata"));
+	struct sandbox *sb =
+		sandbox_new(c, engines_recorded(c, text_of(row, "engine")), text_of(row, "id"), text_of(row, "owner_id"),
+			    json_object_get(row, "env"), json_object_get(row, "metadata"));
 
 	if (!sb)
 		return NULL;

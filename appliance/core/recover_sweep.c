@@ -31,12 +31,12 @@ static void orphan_free(void *arg)
 	free(o);
 }
 
+/* It is being stopped already. */
 static void on_orphan_started(struct vm *vm, const char *agent_path, void *arg)
 {
-	struct orphan *o = arg;
-
+	(void)vm;
 	(void)agent_path;
-	engine_ops_of(o->core->engine)->stop(vm, REASON_HOST_RESTART);
+	(void)arg;
 }
 
 static void on_orphan_ended(struct vm *vm, const char *reason, const char *message, void *arg)
@@ -49,6 +49,7 @@ static void on_orphan_ended(struct vm *vm, const char *reason, const char *messa
 	hub_post(o->core->hub, &o->free, orphan_free, o);
 }
 
+/* Of what engine it is nobody knows; to end it any will do. */
 static void orphan_stop(struct core *c, const char *id)
 {
 	static const struct vm_ops ops = { .started = on_orphan_started, .ended = on_orphan_ended };
@@ -62,6 +63,7 @@ static void orphan_stop(struct core *c, const char *id)
 		return;
 	}
 	core_log("machine %s has no row: it is stopped", id);
+	engine_ops_of(c->engine)->stop(o->vm, REASON_HOST_RESTART);
 	o->next = c->orphans;
 	c->orphans = o;
 }

@@ -135,7 +135,7 @@ bool life_link_broken(struct sandbox *sb, const char *reason, const char *messag
 	fault_set(&l->fault, EIO, 500, "resume_failed", "The sandbox could not be resumed (%s). %.200s", reason,
 		  message);
 	life_step(sb, LIFE_GIVE_UP);
-	engine_ops_of(sb->core->engine)->stop(sb->vm, reason);
+	engine_ops_of(sb->engine)->stop(sb->vm, reason);
 	return true;
 }
 
@@ -157,7 +157,7 @@ void resume_continue(struct sandbox *sb)
 	int err;
 
 	life_step(sb, LIFE_CONTINUE);
-	err = engine_ops_of(sb->core->engine)->resume(sb->vm);
+	err = engine_ops_of(sb->engine)->resume(sb->vm);
 	/* -ESRCH: it is ending, which is told soon. */
 	if (err < 0 && err != -ESRCH)
 		sandbox_end(sb, "crashed(engine)", "The engine did not continue the machine.");
@@ -184,7 +184,7 @@ static void continued(struct sandbox *sb, int err, const char *message)
 static void found_begin(struct sandbox *sb)
 {
 	life_step(sb, LIFE_FOUND);
-	if (engine_ops_of(sb->core->engine)->pause(sb->vm) < 0)
+	if (engine_ops_of(sb->engine)->pause(sb->vm) < 0)
 		resume_continue(sb);
 }
 
@@ -192,7 +192,7 @@ static void found_halted(struct sandbox *sb)
 {
 	char path[SET_PATH_MAX];
 
-	if (!engine_ops_of(sb->core->engine)->saves) {
+	if (!engine_ops_of(sb->engine)->saves) {
 		/* The machine is all there is of it. */
 		sb->adopted = false;
 		life_end(sb, 0);
@@ -204,7 +204,7 @@ static void found_halted(struct sandbox *sb)
 		return;
 	}
 	life_step(sb, LIFE_GIVE_UP);
-	engine_ops_of(sb->core->engine)->stop(sb->vm, REASON_HOST_RESTART);
+	engine_ops_of(sb->engine)->stop(sb->vm, REASON_HOST_RESTART);
 }
 
 void life_vm_done(struct sandbox *sb, int err, const char *message)
@@ -325,7 +325,7 @@ void resume_begin(struct sandbox *sb)
 	struct fault f;
 	int err;
 
-	if (!engine_ops_of(sb->core->engine)->saves) {
+	if (!engine_ops_of(sb->engine)->saves) {
 		resume_continue(sb);
 		return;
 	}
@@ -334,13 +334,13 @@ void resume_begin(struct sandbox *sb)
 		life_fail(sb, err, &f);
 		return;
 	}
-	pool_missed(sb->core, NULL, &sb->cls, NULL);
+	pool_missed(sb->core, sb->engine, NULL, &sb->cls, NULL);
 	life_step(sb, LIFE_OPEN);
 	job = life_job_new(sb);
 	if (!job)
 		return;
 	life_set_path(sb, job->path);
 	snprintf(job->disk, sizeof(job->disk), "%s", sb->scratch_path);
-	template_set_host(sb->core, &sb->base, &job->host);
+	template_set_host(sb->core, sb->engine, &sb->base, &job->host);
 	life_job_run(job, open_work, open_done);
 }

@@ -70,7 +70,7 @@ static void on_state_limit(void *arg)
 		core_log("sandbox %s does not end; the engine is asked again", sb->id);
 		hub_timer_set(sb->state_timer, sandbox_state_limit_ms(sb->state, false));
 		if (sb->vm && !sb->vm_ended)
-			engine_ops_of(sb->core->engine)->stop(sb->vm, sb->reason);
+			engine_ops_of(sb->engine)->stop(sb->vm, sb->reason);
 		return;
 	}
 	if (sandbox_machine_retry(sb)) {
@@ -81,13 +81,14 @@ static void on_state_limit(void *arg)
 		    "The sandbox did not come up in time.");
 }
 
-struct sandbox *sandbox_new(struct core *c, const char *id, const char *owner, json_t *env, json_t *metadata)
+struct sandbox *sandbox_new(struct core *c, struct engine *engine, const char *id, const char *owner, json_t *env,
+			    json_t *metadata)
 {
 	struct sandbox *sb = calloc(1, sizeof(*sb));
 
 	if (!sb)
 		return NULL;
-	*sb = (struct sandbox){ .core = c, .vm_ended = true };
+	*sb = (struct sandbox){ .core = c, .engine = engine, .vm_ended = true };
 	sb->deadline_timer = hub_timer_new(c->hub, on_deadline, sb);
 	sb->state_timer = hub_timer_new(c->hub, on_state_limit, sb);
 	sb->life = life_new(sb);
@@ -128,7 +129,7 @@ uint64_t sandbox_keeper_deadline(const struct sandbox *sb)
 
 void sandbox_set_deadline(struct sandbox *sb, int64_t deadline_ms)
 {
-	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
+	const struct engine_ops *ops = engine_ops_of(sb->engine);
 	int64_t left = deadline_ms - unix_ms();
 
 	sb->deadline_ms = deadline_ms;
@@ -255,7 +256,7 @@ static void teardown(void *arg)
 	processes_sandbox_ended(sb);
 	transfers_sandbox_ended(sb);
 	if (sb->vm && !sb->vm_ended)
-		engine_ops_of(sb->core->engine)->stop(sb->vm, sb->reason);
+		engine_ops_of(sb->engine)->stop(sb->vm, sb->reason);
 	else
 		sandbox_vm_gone(sb);
 }
@@ -406,7 +407,7 @@ static void sandbox_boot_instead(void *arg)
 	sb->identity = NULL;
 	guest_free(sb->guest);
 	sb->guest = NULL;
-	engine_ops_of(sb->core->engine)->free(sb->vm);
+	engine_ops_of(sb->engine)->free(sb->vm);
 	sb->vm = NULL;
 	sb->gave_up_clone = false;
 	/* A machine of the pool had come up: its snapshot is sound, a clone of it takes its place. */

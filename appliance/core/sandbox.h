@@ -55,6 +55,7 @@ struct ready_machine {
 
 struct sandbox {
 	struct core *core;
+	struct engine *engine;
 	struct sandbox *next;
 	char id[STORE_ID_MAX], owner[STORE_ID_MAX];
 	enum sandbox_state state;
@@ -139,7 +140,8 @@ void sandbox_submit(struct sandbox *sb, struct store_txn *t,
 json_t *sandbox_json(const struct sandbox *sb);
 /* A record without machine, in the core's table; NULL: out of memory. Takes references to env and metadata.
  */
-struct sandbox *sandbox_new(struct core *c, const char *id, const char *owner, json_t *env, json_t *metadata);
+struct sandbox *sandbox_new(struct core *c, struct engine *engine, const char *id, const char *owner, json_t *env,
+			    json_t *metadata);
 void sandbox_enter(struct sandbox *sb, enum sandbox_state state);
 /* At the core's stop, without the hub's thread: lets go of every sandbox; their machines go on. */
 void sandboxes_release(struct core *c);

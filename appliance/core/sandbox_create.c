@@ -6,6 +6,7 @@
 #include "../store/audit.h"
 #include "../store/ids.h"
 #include "admission.h"
+#include "engines.h"
 #include "images.h"
 #include "instant.h"
 #include "pool.h"
@@ -16,8 +17,8 @@
 #include "times.h"
 
 /* What it will be cloned from. -EAGAIN: the snapshot of what the template gives by itself is still being made. */
-static int template_choose(struct core *c, struct image *image, const struct sandbox_spec *spec, struct vm_class *cls,
-			   struct template **ret, struct fault *f)
+static int template_choose(struct core *c, struct engine *engine, struct image *image, const struct sandbox_spec *spec,
+			   struct vm_class *cls, struct template **ret, struct fault *f)
 {
 	struct template *t;
 	struct vm_class usual;
@@ -25,7 +26,7 @@ static int template_choose(struct core *c, struct image *image, const struct san
 	*ret = NULL;
 	if (!template_class(spec->memory_mb, spec->cpus, spec->disk_mb, cls))
 		return 0;
-	t = template_get(c, image, cls);
+	t = template_get(c, engine, image, cls);
 	if (t && template_ready(t)) {
 		*ret = t;
 		return 0;
@@ -46,7 +47,7 @@ void sandbox_waiter_end(struct sandbox_waiter *w, int err)
 		hub_call_end(&w->call, err);
 }
 
-static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_waiter *w,
+static struct sandbox *sandbox_from_spec(struct core *c, struct engine *engine, const struct sandbox_waiter *w,
 					 struct image *image, const struct vm_class *cls, struct template *t,
 					 const struct pool_member *m, struct source *source)
 {
@@ -56,7 +57,7 @@ static struct sandbox *sandbox_from_spec(struct core *c, const struct sandbox_wa
 
 	if (!m)
 		id_new("sbx", id);
-	sb = sandbox_new(c, m ? pool_id(m) : id, w->owner, spec->env, spec->metadata);
+	sb = sandbox_new(c, engine, m ? pool_id(m) : id, w->owner, spec->env, spec->metadata);
 	if (!sb)
 		return NULL;
 	snprintf(sb->template_name, sizeof(sb->template_name), "%s", spec->template_name);
@@ -109,10 +110,12 @@ void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source
 	if (c->stopping)
 		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
 	if (!err)
-		err = admission_room(c, w->owner, w->quota, &source->set.cls, w->spec->cpus, f);
+		err = admission_room(c, source->engine, w->owner, w->quota, &source->set.cls, w->spec->cpus, f);
 	if (!err)
-		pool_missed(c, w->spec, &source->set.cls, NULL);
-	sb = err ? NULL : sandbox_from_spec(c, w, images_hashed(c, source->set.image), &source->set.cls, NULL, NULL, source);
+		pool_missed(c, source->engine, w->spec, &source->set.cls, NULL);
+	sb = err ? NULL
+		 : sandbox_from_spec(c, source->engine, w, images_hashed(c, source->set.image), &source->set.cls, NULL,
+				     NULL, source);
 	if (!err && !sb)
 		err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	if (err < 0)
@@ -124,6 +127,7 @@ void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source
 void sandbox_create(struct core *c, struct sandbox_waiter *w)
 {
 	struct fault *f = &w->call.fault;
+	struct engine *engine = NULL;
 	struct image *image;
 	struct template *t = NULL;
 	struct vm_class cls = { 0 };
@@ -134,21 +138,23 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	if (c->stopping)
 		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
 	image = err ? NULL : images_named(c, w->spec->template_name, f);
-	if (!err && !image)
+	if (image)
+		engine = engines_named(c, w->spec->engine, f);
+	if (!err && !engine)
 		err = -EINVAL;
 	if (!err) {
 		image_limits(image, w->spec);
 		template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
-		err = admission_check(c, w, &cls, f);
+		err = admission_room(c, engine, w->owner, w->quota, &cls, w->spec->cpus, f);
 	}
-	if (!err && (m = pool_find(c, image, w->spec, &cls)) != NULL)
+	if (!err && (m = pool_find(c, engine, image, w->spec, &cls)) != NULL)
 		t = pool_template(m);
-	else if (!err && (err = template_choose(c, image, w->spec, &cls, &t, f)) == 0)
-		pool_missed(c, w->spec, &cls, t);
+	else if (!err && (err = template_choose(c, engine, image, w->spec, &cls, &t, f)) == 0)
+		pool_missed(c, engine, w->spec, &cls, t);
 	if (t && t->fresh && !m)
 		t = NULL; /* there is nothing to clone */
 	if (!err) {
-		sb = sandbox_from_spec(c, w, image, &cls, t, m, NULL);
+		sb = sandbox_from_spec(c, engine, w, image, &cls, t, m, NULL);
 		if (!sb)
 			err = fault_set(f, ENOMEM, 503, "capacity", "Out of memory on the host.");
 	}

@@ -212,7 +212,7 @@ int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratc
 
 	sb->vm_ended = false;
 	usage_machine(sb);
-	err = engine_ops_of(sb->core->engine)->start(sb->core->engine, &config, &vm_ops, sb, &sb->vm);
+	err = engine_ops_of(sb->engine)->start(sb->engine, &config, &vm_ops, sb, &sb->vm);
 	if (err < 0) {
 		sb->vm = NULL;
 		sb->vm_ended = true;
@@ -249,7 +249,7 @@ static void copy_launch(struct sandbox *sb, int scratch_fd)
 static void machine_launch(struct sandbox *sb, int scratch_fd)
 {
 	const struct image *image = sb->from;
-	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
+	const struct engine_ops *ops = engine_ops_of(sb->engine);
 	struct template *t = sb->template;
 	struct vm_config config = {
 		.id = sb->id,
@@ -275,7 +275,7 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 	sb->channel_received = t ? t->snapshot.received : 0;
 	sb->channel_sent = t ? t->snapshot.sent : 0;
 	sb->vm_ended = false;
-	err = ops->start(sb->core->engine, &config, &vm_ops, sb, &sb->vm);
+	err = ops->start(sb->engine, &config, &vm_ops, sb, &sb->vm);
 	if (err < 0) {
 		sb->vm = NULL;
 		start_failed(sb, err);
@@ -370,7 +370,7 @@ static void machine_awake(struct sandbox *sb)
 
 void sandbox_machine_take(struct sandbox *sb, const struct ready_machine *m)
 {
-	const struct engine_ops *ops = engine_ops_of(sb->core->engine);
+	const struct engine_ops *ops = engine_ops_of(sb->engine);
 
 	sb->started = "pool";
 	base_note(sb, sb->template);
@@ -399,13 +399,13 @@ bool sandbox_machine_retry(struct sandbox *sb)
 		return false;
 	sb->gave_up_clone = true;
 	if (!sb->vm_ended)
-		engine_ops_of(sb->core->engine)->stop(sb->vm, "start-failed");
+		engine_ops_of(sb->engine)->stop(sb->vm, "start-failed");
 	return true;
 }
 
 int sandbox_machine_adopt(struct sandbox *sb)
 {
-	int err = engine_ops_of(sb->core->engine)->adopt(sb->core->engine, sb->id, &vm_ops, sb, &sb->vm);
+	int err = engine_ops_of(sb->engine)->adopt(sb->engine, sb->id, &vm_ops, sb, &sb->vm);
 
 	if (err < 0)
 		sb->vm = NULL;
@@ -438,7 +438,7 @@ void sandbox_machine_release(struct sandbox *sb)
 	guest_free(sb->guest);
 	sb->guest = NULL;
 	if (sb->vm)
-		engine_ops_of(sb->core->engine)->free(sb->vm);
+		engine_ops_of(sb->engine)->free(sb->vm);
 	sb->vm = NULL;
 	sb->vm_ended = true;
 }

@@ -19,7 +19,7 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 	char base[BASE_TEXT_MAX];
 	struct sandbox_row row = {
 		.state = sandbox_state_name(sb->state),
-		.engine = engine_ops_of(sb->core->engine)->name,
+		.engine = engine_ops_of(sb->engine)->name,
 		.template_name = sb->template_name,
 		.image = sb->image,
 		.started = sb->started,
@@ -142,7 +142,7 @@ json_t *sandbox_json(const struct sandbox *sb)
 	time_format(sb->deadline_ms, deadline);
 	time_format(sb->ended_ms, ended);
 	json = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s?,s:s,s:s,s:o,s:O}", "id", sb->id, "state",
-			 sandbox_state_name(sb->state), "engine", engine_ops_of(sb->core->engine)->name,
+			 sandbox_state_name(sb->state), "engine", engine_ops_of(sb->engine)->name,
 			 "template", sb->template_name, "image", sb->image, "started", sb->started,
 			 "created_at", created, "deadline", deadline, "limits", limits_json(sb), "metadata",
 			 sb->metadata);

@@ -2,12 +2,14 @@
 
 #include <stdlib.h>
 
-struct source *source_new(const struct set *set, const char *started, bool temporary)
+struct source *source_new(struct engine *engine, const struct set *set, const char *started, bool temporary)
 {
 	struct source *s = calloc(1, sizeof(*s));
 
 	if (s)
-		*s = (struct source){ .refs = 1, .started = started, .temporary = temporary, .set = *set };
+		*s = (struct source){
+			.refs = 1, .started = started, .temporary = temporary, .engine = engine, .set = *set
+		};
 	return s;
 }
 

@@ -11,11 +11,12 @@ struct source {
 	unsigned refs;
 	const char *started; /* as a sandbox shows it: "fork", "snapshot" */
 	bool temporary;      /* its files go with it */
+	struct engine *engine; /* that saved it, and starts it */
 	struct set set;
 };
 
 /* Takes over the set; NULL: out of memory, the set stays the caller's. */
-struct source *source_new(const struct set *set, const char *started, bool temporary);
+struct source *source_new(struct engine *engine, const struct set *set, const char *started, bool temporary);
 struct source *source_ref(struct source *s);
 void source_unref(struct source *s); /* accepts NULL */
 

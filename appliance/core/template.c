@@ -10,12 +10,12 @@
 
 #include "base.h"
 #include "disk.h"
+#include "engines.h"
 #include "pool.h"
 #include "times.h"
 
 struct template_set {
 	struct core *core;
-	char fingerprint[512];
 	char dir[SNAPSHOT_PATH_MAX - 80];
 	struct template *list;
 	struct template *building;
@@ -29,7 +29,6 @@ int template_set_new(struct core *c, struct template_set **ret, struct fault *f)
 {
 	struct template_set *ts = calloc(1, sizeof(*ts));
 	char images[SNAPSHOT_PATH_MAX];
-	int err;
 
 	if (!ts)
 		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
@@ -38,12 +37,6 @@ int template_set_new(struct core *c, struct template_set **ret, struct fault *f)
 	mkdir(ts->dir, 0700);
 	snprintf(images, sizeof(images), "%s/images", c->settings->cache);
 	snapshot_sweep(ts->dir, images);
-	err = engine_fingerprint(engine_ops_of(c->engine), ts->fingerprint, sizeof(ts->fingerprint));
-	if (err < 0) {
-		free(ts);
-		return fault_set(f, -err, 500, "engine", "The engine on this host cannot be identified: %s.",
-				 strerror(-err));
-	}
 	*ret = ts;
 	return 0;
 }
@@ -149,27 +142,28 @@ static void template_check(struct template *t)
 		template_want_build(t);
 }
 
-struct template *template_get(struct core *c, struct image *image, const struct vm_class *cls)
+struct template *template_get(struct core *c, struct engine *engine, struct image *image, const struct vm_class *cls)
 {
 	struct template_set *ts = c->templates;
 	struct template *t;
 	char key[65];
 
 	for (t = ts->list; t; t = t->next) {
-		if (t->image == image && memcmp(&t->cls, cls, sizeof(*cls)) == 0)
+		if (t->engine == engine && t->image == image && memcmp(&t->cls, cls, sizeof(*cls)) == 0)
 			return t;
 	}
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->core = c;
+	t->engine = engine;
 	t->image = image;
 	t->cls = *cls;
-	snapshot_key(image, ts->fingerprint, cls, key);
+	snapshot_key(image, engines_fingerprint(c, engine), cls, key);
 	snprintf(t->path, sizeof(t->path), "%s/%s", ts->dir, key);
 	t->next = ts->list;
 	ts->list = t;
-	if (engine_ops_of(c->engine)->saves)
+	if (engine_ops_of(engine)->saves)
 		template_check(t);
 	else
 		template_fresh(t);
@@ -294,13 +288,13 @@ bool templates_forget(struct core *c, const struct image *image)
 	return true;
 }
 
-void template_set_host(struct core *c, const struct base *base, struct set_host *ret)
+void template_set_host(struct core *c, const struct engine *engine, const struct base *base, struct set_host *ret)
 {
 	const struct template *t;
 	const char *key;
 
 	*ret = (struct set_host){ .cache = c->settings->cache,
-				  .fingerprint = c->templates->fingerprint,
+				  .fingerprint = engines_fingerprint(c, engine),
 				  .rootfs_fd = fcntl(c->image.rootfs_fd, F_DUPFD_CLOEXEC, 0),
 				  .ram_fd = -1,
 				  .base = *base };
@@ -326,7 +320,7 @@ unsigned template_memory_mb(const struct core *c)
 {
 	const struct template *t = c->templates ? c->templates->building : NULL;
 
-	return t ? t->cls.memory_mb + engine_overhead_mb(engine_ops_of(c->engine)) : 0;
+	return t ? t->cls.memory_mb + engine_overhead_mb(engine_ops_of(t->engine)) : 0;
 }
 
 bool templates_cancel(struct core *c)
@@ -336,9 +330,4 @@ bool templates_cancel(struct core *c)
 	if (t)
 		template_build_cancel(t->build);
 	return t != NULL;
-}
-
-const char *template_fingerprint(const struct core *c)
-{
-	return c->templates->fingerprint;
 }

@@ -1,4 +1,4 @@
-/* The warm snapshots, one an image and size class: looked up,
+/* The warm snapshots, one an engine, image and size class: looked up,
  * checked once, built when missing, built again when they no longer load.
  *
  * Hub thread only. One build runs at a time; the others wait their turn.
@@ -38,6 +38,7 @@ struct template
 {
 	struct template *next;
 	struct core *core;
+	struct engine *engine;
 	struct image *image;
 	struct vm_class cls;
 	enum template_state state;
@@ -62,9 +63,9 @@ void template_set_free(struct template_set *ts);
 
 /* The smallest class that holds what is asked for; false: none does, boot with exactly that. */
 bool template_class(unsigned memory_mb, double cpus, unsigned disk_mb, struct vm_class *ret);
-/* The one of that image and class, made known (and checked or built in the background) on first use. NULL: out of
+/* The one of that engine, image and class, made known (and checked or built in the background) on first use. NULL: out of
  * memory. */
-struct template *template_get(struct core *c, struct image *image, const struct vm_class *cls);
+struct template *template_get(struct core *c, struct engine *engine, struct image *image, const struct vm_class *cls);
 /* True: .snapshot can be cloned now. Otherwise sees to it that it can be later. */
 bool template_ready(struct template *t);
 /* How a clone went: two failures in a row spoil the snapshot, and it is built again. */
@@ -76,12 +77,10 @@ unsigned template_memory_mb(const struct core *c);
 /* Ends a build that is under way; false: there is none (any more). */
 bool templates_cancel(struct core *c);
 
-/* What set_open() checks against: this host, and the memory of base where it is one
+/* What set_open() checks against: this host with that engine, and the memory of base where it is one
  * that was checked. Its descriptors are the caller's, to close by template_host_close(). */
-void template_set_host(struct core *c, const struct base *base, struct set_host *ret);
+void template_set_host(struct core *c, const struct engine *engine, const struct base *base, struct set_host *ret);
 void template_host_close(struct set_host *host);
-
-const char *template_fingerprint(const struct core *c);
 
 /* template_build.c */
 void template_build_start(struct template *t);

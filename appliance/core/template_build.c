@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../store/ids.h"
+#include "engines.h"
 #include "guest.h"
 #include "identity.h"
 #include "template_inner.h"
@@ -82,7 +83,7 @@ void build_fail(struct template_build *b, const char *message)
 		fault_set(&b->fault, EIO, 500, "template", "%s", message);
 	hub_timer_stop(b->timer);
 	if (b->vm && !b->vm_over)
-		engine_ops_of(b->core->engine)->stop(b->vm, REASON_ASKED);
+		engine_ops_of(b->template->engine)->stop(b->vm, REASON_ASKED);
 	build_finish_later(b);
 }
 
@@ -97,7 +98,7 @@ void build_finish(void *arg)
 	warmup_free(b->warmup);
 	guest_free(b->guest);
 	if (b->vm)
-		engine_ops_of(b->core->engine)->free(b->vm);
+		engine_ops_of(b->template->engine)->free(b->vm);
 	hub_timer_free(b->timer);
 	if (b->failed && b->has_files)
 		snapshot_drop(&b->snapshot);
@@ -119,7 +120,7 @@ static void seal_work(void *arg)
 {
 	struct template_build *b = arg;
 
-	b->work_failed = snapshot_seal(&b->snapshot, b->template->path, template_fingerprint(b->core),
+	b->work_failed = snapshot_seal(&b->snapshot, b->template->path, engines_fingerprint(b->core, b->template->engine),
 				       b->template->image, &b->fault) < 0;
 }
 
@@ -167,7 +168,7 @@ static void on_vm_ended(struct vm *vm, const char *reason, const char *message, 
 
 static void vm_step(struct template_build *b, enum build_step step)
 {
-	const struct engine_ops *ops = engine_ops_of(b->core->engine);
+	const struct engine_ops *ops = engine_ops_of(b->template->engine);
 
 	build_step(b, step);
 	if ((step == STEP_PAUSE ? ops->pause(b->vm) : ops->save(b->vm, b->snapshot.state_fd, -1)) < 0)
@@ -177,7 +178,7 @@ static void vm_step(struct template_build *b, enum build_step step)
 static void on_vm_done(struct vm *vm, int err, const char *message, void *arg)
 {
 	struct template_build *b = arg;
-	const struct engine_ops *ops = engine_ops_of(b->core->engine);
+	const struct engine_ops *ops = engine_ops_of(b->template->engine);
 
 	if (b->failed)
 		return;
@@ -297,7 +298,7 @@ static void build_boot(struct template_build *b)
 	int err;
 
 	build_step(b, STEP_BOOT);
-	err = engine_ops_of(b->core->engine)->start(b->core->engine, &config, &ops, b, &b->vm);
+	err = engine_ops_of(b->template->engine)->start(b->template->engine, &config, &ops, b, &b->vm);
 	if (err < 0) {
 		b->vm = NULL;
 		fault_set(&b->fault, -err, 500, "engine", "The template's machine could not be started: %s.",

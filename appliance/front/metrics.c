@@ -108,9 +108,10 @@ static void core_write(FILE *out, struct core *core)
 
 	core_figures(core, &f);
 	family(out, "carrel_sandboxes", "gauge", "Sandboxes that have not ended, by state and engine.");
-	for (unsigned i = 0; f.states[i].state; i++)
-		fprintf(out, "carrel_sandboxes{state=\"%s\",engine=\"%s\"} %u\n", f.states[i].state, f.engine,
-			f.states[i].sandboxes);
+	for (unsigned e = 0; f.engines[e].name; e++)
+		for (unsigned i = 0; f.states[i]; i++)
+			fprintf(out, "carrel_sandboxes{state=\"%s\",engine=\"%s\"} %u\n", f.states[i], f.engines[e].name,
+				f.engines[e].sandboxes[i]);
 	tally_write(out, "carrel_sandbox_starts_total", "Sandboxes that came up, by how they were made.",
 		    "started", &f.starts);
 	tally_write(out, "carrel_sandbox_ends_total", "Sandboxes that ended, by reason.", "reason", &f.ends);

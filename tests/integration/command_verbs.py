@@ -154,6 +154,12 @@ def test_doctor(fake, d):
     assert answer["ok"] == (done.returncode == 0) == all(c["level"] != "missing" for c in checks.values())
     assert checks["appliance"]["found"] == "none is known here"
 
+    # Who may run on the host's own kernel is said where a setting lets anybody.
+    for given, says in (({}, ""), ({"ENGINE": "jail"}, "ENGINE=jail: Every sandbox"), ({"ALLOW_JAIL": "yes"}, "ALLOW_JAIL=yes: A sandbox that names")):
+        done = subprocess.run([CARREL, "doctor", "--json"], env=dict(quiet, **given), cwd=d, capture_output=True, timeout=60)
+        [check] = [c for c in json.loads(done.stdout)["checks"] if c["name"] == "namespaces"]
+        assert check["level"] != "ok" or (check["follows"].startswith(says) if says else not check["follows"]), (given, check)
+
     # What is missing fails, what is old only warns; neither changes anything here.
     bare = os.path.join(d, "bare")
     os.makedirs(os.path.join(d, "cache", "images", "x"))

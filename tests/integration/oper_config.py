@@ -51,7 +51,7 @@ def sample():
 def sentences(d):
     path = os.path.join(d, "carrel.conf")
     for text, said in (("PORT=0\n", "line 1: PORT must be a whole number from 1 to 65535"), ("\n# x\nNOPE=1\n", "line 3: There is no setting NOPE"),
-                       ("ENGINE=fast", "ENGINE must be one of: auto kvm tcg"), ("TLS_CERT=/none\nTLS_KEY=/none", "/none, which cannot be read"),
+                       ("ENGINE=fast", "ENGINE must be one of: auto kvm tcg"), ("ALLOW_JAIL=tcg", "ALLOW_JAIL must be one of: yes no"), ("TLS_CERT=/none\nTLS_KEY=/none", "/none, which cannot be read"),
                        ("words", "is not of the form NAME=value"), ("POOL=1\nPOOL=2\n", "line 2: POOL is set twice"),
                        ("TLS_CERT=/etc/hostname\n", "TLS_CERT and TLS_KEY go together"), ("BIND=0.0.0.0\n", "is an address that others reach"),
                        ("STATE=/no/such/place\n", "in a folder that is not there"), ("TOKEN=\"e2b_x\"\n", "quotation marks"),

@@ -63,6 +63,9 @@ static struct {
 	const char *answer;
 	unsigned unheard; /* how many connections to an agent it does not notice */
 	unsigned clones, boots, templates;
+	const char *no_jail; /* why the host cannot run it; NULL: it can */
+	char adopted[8][SPAWN_ID_MAX + 16]; /* "ENGINE ID", in the order asked for */
+	unsigned adopts;
 } fake;
 
 /* --- the agent --- */
@@ -493,10 +496,17 @@ static int fake_probe(char *ret_why, unsigned size)
 	return 0;
 }
 
+static int fake_jail_probe(char *ret_why, unsigned size)
+{
+	snprintf(ret_why, size, "%s", fake.no_jail ? fake.no_jail : "");
+	return fake.no_jail ? -ENODEV : 0;
+}
+
+/* There is none any more; who was asked is noted. */
 static int fake_adopt(struct engine *e, const char *id, const struct vm_ops *ops, void *arg, struct vm **ret)
 {
-	(void)e;
-	(void)id;
+	if (fake.adopts < sizeof(fake.adopted) / sizeof(fake.adopted[0]))
+		snprintf(fake.adopted[fake.adopts++], sizeof(fake.adopted[0]), "%s %s", e->ops->name, id);
 	(void)ops;
 	(void)arg;
 	(void)ret;
@@ -516,20 +526,13 @@ static void fake_hand_over(struct vm *vm, const struct vm_ops *ops, void *arg)
 	vm->arg = arg;
 }
 
-static const struct engine_ops fake_engine = { .name = "fake",
-					       .accel = "none",
-					       .saves = true,
-					       .probe = fake_probe,
-					       .start = fake_start,
-					       .adopt = fake_adopt,
-					       .pause = fake_done,
-					       .resume = fake_done,
-					       .save = fake_save,
-					       .stop = fake_stop,
-					       .set_deadline = fake_deadline,
-					       .hand_over = fake_hand_over,
-					       .free = fake_free };
-const struct engine_ops *const engines[] = { &fake_engine, NULL };
+#define FAKE_OPS                                                                                  \
+	.accel = "none", .start = fake_start, .adopt = fake_adopt, .pause = fake_done, .resume = fake_done, \
+	.save = fake_save, .stop = fake_stop, .set_deadline = fake_deadline, .hand_over = fake_hand_over,  \
+	.free = fake_free
+static const struct engine_ops fake_engine = { .name = "fake", .saves = true, .probe = fake_probe, FAKE_OPS };
+static const struct engine_ops fake_jail = { .name = "jail", .by_name = true, .probe = fake_jail_probe, FAKE_OPS };
+const struct engine_ops *const engines[] = { &fake_engine, &fake_jail, NULL };
 
 int engine_new(uv_loop_t *loop, const struct engine_ops *ops, const char *spawn_path, const char *run_dir,
 	       struct engine **ret)

@@ -27,6 +27,7 @@ static void test_command_line(void)
 	CHECK_STR(s.state, "/s");
 	CHECK_STR(s.run, "/s/run");
 	CHECK_STR(s.engine, "auto");
+	CHECK_STR(s.allow_jail, "no");
 	CHECK_INT(s.short_threads, 8);
 	CHECK_INT(s.stream_threads, 5);
 	CHECK_INT(s.memory_mb, 0);
@@ -57,6 +58,7 @@ static void test_refused(void)
 	refused(&s, "--memory-mb", "-1", "-1");
 	refused(&s, "--memory-mb", "99999999999999999999", "from 0");
 	refused(&s, "--engine", "", "engine");
+	refused(&s, "--allow-jail", "maybe", "maybe");
 	refused(&s, "--state", longer, "state");
 	refused(&s, "--state", NULL, "value");
 	CHECK_INT(PARSE(&s, &f, ARG("--state"), ARG("/s")), -EINVAL);

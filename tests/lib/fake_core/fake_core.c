@@ -78,7 +78,7 @@ int core_stats(struct core *c, json_t **ret)
 void core_figures(struct core *c, struct core_figures *ret)
 {
 	(void)c;
-	*ret = (struct core_figures){ .engine = "tcg", .states = { { "running", 0 } } };
+	*ret = (struct core_figures){ .states = { "running" }, .engines = { { .name = "tcg" } } };
 }
 
 int core_templates(struct core *c, const char *after, unsigned limit, json_t **ret)
