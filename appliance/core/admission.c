@@ -129,7 +129,7 @@ double admission_cpus_used(const struct core *c)
 	double used = 0;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
-		used += is_up(sb) ? sb->cpus : 0;
+		used += is_up(sb) ? sb->limits.cpus : 0;
 	return used;
 }
 
@@ -182,7 +182,7 @@ int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f)
 
 	if (!err)
 		err = check_memory(sb->core, &sb->cls, f);
-	return err ? err : check_cpus(sb->core, sb->cpus, f);
+	return err ? err : check_cpus(sb->core, sb->limits.cpus, f);
 }
 
 int admission_check(const struct core *c, const struct sandbox_waiter *w, const struct vm_class *cls,
@@ -194,5 +194,5 @@ int admission_check(const struct core *c, const struct sandbox_waiter *w, const 
 	if (strcmp(spec->engine, "auto") != 0 && strcmp(spec->engine, engine) != 0)
 		return fault_field(f, "engine_unavailable", "engine",
 				   "This appliance runs the engine %s, not %s.", engine, spec->engine);
-	return admission_room(c, w->owner, w->quota, cls, spec->cpus, f);
+	return admission_room(c, w->owner, w->quota, cls, spec->limits.cpus, f);
 }

@@ -215,8 +215,11 @@ void pool_member_lost(struct pool_member *m)
 
 static bool pool_serves(const struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls)
 {
+	/* How many files a jail's disk takes was fixed when that was made. */
+	if (spec->limits.inodes && !engine_ops_of(c->engine)->saves)
+		return false;
 	/* The machine's share of the host's CPUs was fixed when it was started. */
-	return c->pool->max > 0 && spec->cpus == (double)cls->vcpus;
+	return c->pool->max > 0 && spec->limits.cpus == (double)cls->vcpus;
 }
 
 struct pool_member *pool_find(struct core *c, const struct image *image, const struct sandbox_spec *spec,

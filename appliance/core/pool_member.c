@@ -9,6 +9,7 @@
 
 #include "../store/ids.h"
 #include "identity.h"
+#include "images.h"
 #include "instant.h"
 #include "kernel.h"
 #include "template.h"
@@ -192,11 +193,13 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 
 static void member_identify(struct pool_member *m, enum pool_step step)
 {
+	struct limits *limits = &m->machine.limits;
 	struct identity_spec spec = { .hostname = m->id,
 				      .env = json_object_get(m->template->image->recipe, "env"),
-				      .memory_mb = m->cls.memory_mb,
-				      .disk_mb = m->cls.disk_mb };
+				      .limits = limits };
 
+	*limits = (struct limits){ .memory_mb = m->cls.memory_mb, .disk_mb = m->cls.disk_mb };
+	image_limits(m->template->image, limits);
 	m->step = step;
 	identity_free(m->identity);
 	m->identity = NULL;
@@ -289,7 +292,7 @@ static void scratch_work(void *arg)
 
 	if (m->template->fresh)
 		from = image->disk_mb == m->cls.disk_mb ? image->scratch_fd : -1;
-	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, &m->scratch_fd, &m->fault);
+	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, 0, &m->scratch_fd, &m->fault);
 }
 
 static void scratch_done(void *arg)
