@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "client.h"
 #include "kernel.h"
 
 static void full_url(const struct execution *e, unsigned n, char *ret, size_t size)
@@ -71,8 +72,10 @@ static bool output_take(struct execution *e, const struct jupyter_msg *m, size_t
 		e->output_kept += size;
 		return true;
 	}
-	if (e->stop == STOP_NONE || e->stop == STOP_INTERRUPT)
+	if (e->stop == STOP_NONE || e->stop == STOP_INTERRUPT) {
 		execution_stop(e, STOP_OUTPUT);
+		client_execution_text(e, "The sandbox's limit output_mb is reached: the cell is interrupted.\n");
+	}
 	if (m->type != JUPYTER_STREAM || before >= most)
 		return false;
 	*ret_len = utf8_head_cut(m->text, (size_t)(most - before));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "admission.h"
+#include "images.h"
 #include "pool_member.h"
 #include "template.h"
 #include "times.h"
@@ -213,10 +214,14 @@ void pool_member_lost(struct pool_member *m)
 
 /* --- handing out --- */
 
-static bool pool_serves(const struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls)
+static bool pool_serves(const struct core *c, const struct image *image, const struct sandbox_spec *spec,
+			const struct vm_class *cls)
 {
+	struct limits usual = { 0 };
+
+	image_limits(image, &usual);
 	/* How many files a jail's disk takes was fixed when that was made. */
-	if (spec->limits.inodes && !engine_ops_of(c->engine)->saves)
+	if (!engine_ops_of(c->engine)->saves && spec->limits.inodes != usual.inodes)
 		return false;
 	/* The machine's share of the host's CPUs was fixed when it was started. */
 	return c->pool->max > 0 && spec->limits.cpus == (double)cls->vcpus;
@@ -227,7 +232,7 @@ struct pool_member *pool_find(struct core *c, const struct image *image, const s
 {
 	struct pool_member *m, *found = NULL;
 
-	if (!pool_serves(c, spec, cls))
+	if (!pool_serves(c, image, spec, cls))
 		return NULL;
 	/* The oldest of them: what waits longest is used before it has to be replaced. */
 	for (m = c->pool->members; m; m = m->next) {
@@ -307,7 +312,7 @@ void pool_missed(struct core *c, const struct sandbox_spec *spec, const struct v
 	struct pool *p = c->pool;
 
 	pool_make_room(p, cls);
-	if (!t || !pool_serves(c, spec, cls))
+	if (!t || !pool_serves(c, t->image, spec, cls))
 		return;
 	p->missed++;
 	pool_asked(p, t, true);

@@ -288,11 +288,14 @@ static void scratch_work(void *arg)
 {
 	struct pool_member *m = arg;
 	const struct image *image = m->template->image;
+	struct limits limits = { 0 };
 	int from = m->template->snapshot.scratch_fd;
 
-	if (m->template->fresh)
-		from = image->disk_mb == m->cls.disk_mb ? image->scratch_fd : -1;
-	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, 0, &m->scratch_fd, &m->fault);
+	if (m->template->fresh) {
+		image_limits(image, &limits);
+		from = image->disk_mb == m->cls.disk_mb && !limits.inodes ? image->scratch_fd : -1;
+	}
+	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, limits.inodes, &m->scratch_fd, &m->fault);
 }
 
 static void scratch_done(void *arg)
