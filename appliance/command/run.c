@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ struct run {
 	const char *engine, *template_name, *snapshot, *sandbox, *images, *language;
 	long timeout_s;
 	bool keep;
-	json_t *env;
+	json_t *env, *limits;
 	struct file_arg puts[FILES_MAX], gets[FILES_MAX];
 	unsigned put_count, get_count;
 	char id[64];
@@ -61,6 +62,21 @@ static int file_arg(struct run *r, const char *text, bool local_first, struct fi
 	}
 	files[(*count)++] = file;
 	return EXIT_OK;
+}
+
+/* "NAME=NUMBER": which there are, and from where to where, is the appliance's to say. */
+static int limit_option(struct run *r, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	json_t *number = equals ? json_loads(equals + 1, JSON_DECODE_ANY, NULL) : NULL;
+	char name[64];
+
+	if (!json_is_number(number) || equals == text || equals - text >= (ptrdiff_t)sizeof(name)) {
+		json_decref(number);
+		return misused(r->command, "--limit takes NAME=NUMBER, not \"%s\"", text);
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)(equals - text), text);
+	return json_object_set_new(r->limits, name, number) ? misused(r->command, "\"%s\" is not UTF-8", text) : EXIT_OK;
 }
 
 static int take_option(struct run *r, int opt, char *value, char **argv)
@@ -99,6 +115,8 @@ static int take_option(struct run *r, int opt, char *value, char **argv)
 		return EXIT_OK;
 	case 'v':
 		return env_option(r->command, value, r->env);
+	case 'm':
+		return limit_option(r, value);
 	case 'o':
 		return number_option(r->command, "--timeout", value, 1, LONGEST_S, &r->timeout_s);
 	default:
@@ -123,7 +141,7 @@ static int take_options(struct run *r, int argc, char **argv)
 		{ "images", required_argument, NULL, 'i' },   { "env", required_argument, NULL, 'v' },
 		{ "language", required_argument, NULL, 'l' }, { "keep", no_argument, NULL, 'k' },
 		{ "json", no_argument, NULL, 'j' },           { "snapshot", required_argument, NULL, 'n' },
-		{ 0 }
+		{ "limit", required_argument, NULL, 'm' },    { 0 }
 	};
 	int opt, code = EXIT_OK;
 
@@ -138,11 +156,11 @@ static int take_options(struct run *r, int argc, char **argv)
 		r->language = language_of(r->file);
 	if (!r->file && !r->code_arg)
 		return misused(r->command, "what code? FILE, - for stdin, or -c CODE");
-	if (r->sandbox && (r->engine || r->template_name || r->snapshot))
+	if (r->sandbox && (r->engine || r->template_name || r->snapshot || json_object_size(r->limits) > 0))
 		return misused(r->command,
-			       "a sandbox that is there has its engine and template: leave them out");
-	if (r->snapshot && r->template_name)
-		return misused(r->command, "a snapshot has its template: leave that out");
+			       "a sandbox that is there has its engine, template and limits: leave them out");
+	if (r->snapshot && (r->template_name || json_object_size(r->limits) > 0))
+		return misused(r->command, "a snapshot has its template and limits: leave them out");
 	return EXIT_OK;
 }
 
@@ -220,6 +238,8 @@ static int create(struct run *r)
 		json_object_set_new(body, "template", json_string(r->template_name));
 	if (r->snapshot)
 		json_object_set_new(body, "snapshot", json_string(r->snapshot));
+	if (json_object_size(r->limits) > 0)
+		json_object_set(body, "limits", r->limits);
 	r->command->http.interrupt = on_signal_creating;
 	r->command->http.arg = r;
 	got = http_json(&r->command->http, "POST", "/v1/sandboxes", body, &answer, &reply);
@@ -374,6 +394,7 @@ static int run(struct command *c, int argc, char **argv)
 		return complain(EXIT_FAILED, "Out of memory.");
 	r->command = c;
 	r->env = json_object();
+	r->limits = json_object();
 	code = take_options(r, argc, argv);
 	events_init(&r->events, c, r->images);
 	if (code == EXIT_OK && r->images && mkdir(r->images, 0777) < 0 && errno != EEXIST)
@@ -391,6 +412,7 @@ static int run(struct command *c, int argc, char **argv)
 		free(r->gets[i].other);
 	}
 	json_decref(r->env);
+	json_decref(r->limits);
 	free(r);
 	return code;
 }
@@ -409,6 +431,11 @@ const struct verb verb_run = {
 		"  --language L        the kernel's language; bash for FILE.sh and FILE.bash, else the "
 		"template's\n"
 		"  --env N=V           in the code's environment\n"
+		"  --limit N=V         of the sandbox, as often as wanted:"
+#define LIMIT(name, ...) " " #name
+#include "link/limits.def"
+#undef LIMIT
+		"\n"
 		"  --timeout S         stop the code after S seconds (else after an hour)\n"
 		"  --keep              leave the sandbox running   --sandbox ID   use one that is there\n"
 		"  --snapshot ID       start from a snapshot (carrel snapshot ls)\n"

@@ -129,7 +129,7 @@ double admission_cpus_used(const struct core *c)
 	double used = 0;
 
 	for (sb = c->sandboxes; sb; sb = sb->next)
-		used += is_up(sb) ? sb->cpus : 0;
+		used += is_up(sb) ? sb->limits.cpus : 0;
 	return used;
 }
 
@@ -182,5 +182,5 @@ int admission_wake(const struct sandbox *sb, unsigned quota, struct fault *f)
 
 	if (!err)
 		err = check_memory(sb->core, sb->engine, &sb->cls, f);
-	return err ? err : check_cpus(sb->core, sb->cpus, f);
+	return err ? err : check_cpus(sb->core, sb->limits.cpus, f);
 }

@@ -40,12 +40,6 @@ void copy_made(struct sandbox *sb, int err, const struct fault *f)
 
 /* --- snapshot --- */
 
-static json_t *limits_json(const struct sandbox *sb)
-{
-	return json_pack("{s:i,s:f,s:i}", "memory_mb", (int)sb->memory_mb, "cpus", sb->cpus, "disk_mb",
-			 (int)sb->disk_mb);
-}
-
 static void snapshot_committed(struct sandbox *sb, int err, const char *message)
 {
 	struct fault f;
@@ -71,7 +65,7 @@ static void snapshot_commit(struct sandbox *sb)
 				    .engine = engine_ops_of(sb->engine)->name,
 				    .template_name = sb->template_name,
 				    .image = sb->image,
-				    .limits = limits_json(sb),
+				    .limits = limits_json(&sb->limits),
 				    .env = sb->env,
 				    .bytes = l->set.file_bytes,
 				    .created_ms = unix_ms() };

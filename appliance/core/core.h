@@ -20,6 +20,7 @@
 #include "../store/xlog.h"
 #include "bytepipe.h"
 #include "figures.h"
+#include "limits.h"
 
 struct core;
 
@@ -36,8 +37,7 @@ struct sandbox_spec {
 	char template_name[64];
 	char engine[16];
 	unsigned timeout_s;
-	unsigned memory_mb, disk_mb; /* 0: as the template's recipe says */
-	double cpus;
+	struct limits limits; /* 0: as the template's recipe says */
 	json_t *env;      /* borrowed, object of strings */
 	json_t *metadata; /* borrowed */
 	const char *snapshot;  /* a named one in place of template and limits, or NULL */

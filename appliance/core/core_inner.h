@@ -62,6 +62,8 @@ struct core {
 #define REASON_DISK_FULL "host-disk-full"
 #define REASON_STORE_FAILED "store-failed"
 #define REASON_PROTOCOL "protocol-error"
+#define REASON_CPU_LIMIT "cpu-limit"
+#define REASON_OUTPUT_LIMIT "output-limit"
 
 /* One line on stderr, with the core's name in front. */
 void core_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

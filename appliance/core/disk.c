@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <openssl/evp.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DISK_CHUNK = 1024 * 1024 };
+enum {
+	DISK_CHUNK = 1024 * 1024,
+	/* A file of the usual size has one; smaller ones are rare enough. */
+	DISK_INODE_BYTES = 8192,
+	/* The file system's own, those of the overlay and of the names that a sandbox is given. */
+	DISK_OWN_INODES = 256,
+};
 
 extern char **environ;
 
@@ -172,8 +179,10 @@ static int spawn_wait(const char *const argv[])
 /* No journal (it never outlives a crash of its machine), no blocks kept for root,
  * every table written now so that the guest's kernel has nothing to initialise
  * behind a snapshot. The image's own scratch disk is made the same way. */
-int disk_format(const char *path, unsigned disk_mb, struct fault *f)
+int disk_format(const char *path, unsigned disk_mb, unsigned inodes, struct fault *f)
 {
+	const bool fewer = inodes && inodes + DISK_OWN_INODES < disk_mb * (1024 * 1024 / DISK_INODE_BYTES);
+	char number[16];
 	const char *const argv[] = { "/usr/sbin/mkfs.ext4",
 				     "-q",
 				     "-F",
@@ -183,8 +192,8 @@ int disk_format(const char *path, unsigned disk_mb, struct fault *f)
 				     "0",
 				     "-b",
 				     "4096",
-				     "-i",
-				     "8192",
+				     fewer ? "-N" : "-i",
+				     number,
 				     "-I",
 				     "256",
 				     "-O",
@@ -196,6 +205,7 @@ int disk_format(const char *path, unsigned disk_mb, struct fault *f)
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int err = fd < 0 ? -errno : 0;
 
+	snprintf(number, sizeof(number), "%u", fewer ? inodes + DISK_OWN_INODES : DISK_INODE_BYTES);
 	if (!err && ftruncate(fd, (off_t)disk_mb * 1024 * 1024) < 0)
 		err = -errno;
 	if (fd >= 0)

@@ -18,7 +18,7 @@ struct kernel;
 enum execution_state { EXECUTION_COMMITTING, EXECUTION_QUEUED, EXECUTION_RUNNING, EXECUTION_ENDED };
 
 /* Why an execution is being stopped while it runs. */
-enum execution_stop { STOP_NONE, STOP_INTERRUPT, STOP_TIMEOUT, STOP_RESTART };
+enum execution_stop { STOP_NONE, STOP_INTERRUPT, STOP_TIMEOUT, STOP_OUTPUT, STOP_RESTART };
 
 struct execution {
 	struct core *core;
@@ -53,6 +53,7 @@ struct execution {
 	/* Why something of it was not stored that should have been, 0: nothing. Only its end comes after that. */
 	int lost;
 	uint64_t said_seq, said_bytes; /* events before the end, stored or not */
+	uint64_t output_bytes, output_kept; /* its sandbox's limit counts them; what of them was taken */
 	int64_t duration_ms;           /* once it ended */
 	struct unstored_end unstored;
 	size_t end_at; /* where the end event begins in events.lines */
@@ -97,6 +98,14 @@ bool execution_is_missing(const struct execution *e, const struct jupyter_msg *m
 /* How many requests that takes. */
 unsigned execution_frames(const struct execution *e);
 void execution_message(struct execution *e, const struct jupyter_msg *m);
+/* execution_output.c: everything it says but its end. */
+void execution_started(struct execution *e, int64_t count);
+void execution_output(struct execution *e, const struct jupyter_msg *m);
+void execution_stream(struct execution *e, struct store_txn *t, const char *stream, const char *text, size_t len);
+/* Interrupts it; past its grace the kernel is started anew. */
+void execution_stop(struct execution *e, enum execution_stop why);
+/* True: its sandbox's limit is reached, and m is more output of it. */
+bool execution_is_full(const struct execution *e, const struct jupyter_msg *m);
 /* Frames that the agent had to drop while nobody listened. */
 void execution_gap(struct execution *e, uint64_t frames, uint64_t bytes);
 /* Its kernel's process died under it. death: the 'S' frame. */

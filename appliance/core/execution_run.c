@@ -1,4 +1,4 @@
-/* The run: code to the kernel, its messages to events and outputs, every way to end. */
+/* The run: code to the kernel, what it says of its end, every other way to end. */
 #include "execution.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool is_silent(const struct execution *e)
 	       json_is_false(json_object_get(content, "store_history"));
 }
 
-static void execution_started(struct execution *e, int64_t count)
+void execution_started(struct execution *e, int64_t count)
 {
 	json_t *fields;
 
@@ -154,38 +154,11 @@ int execution_start(struct execution *e)
 	return 0;
 }
 
-static void full_url(const struct execution *e, unsigned n, char *ret, size_t size)
+void execution_stop(struct execution *e, enum execution_stop why)
 {
-	snprintf(ret, size, "/v1/executions/%s/outputs/%u/full", e->id, n);
-}
-
-static void execution_bundle(struct execution *e, struct store_txn *t, const struct jupyter_msg *m)
-{
-	bool result = m->type == JUPYTER_RESULT;
-	const char *kind = result ? "result" : "display";
-	json_t *fields = json_object();
-	char url[128];
-	unsigned n;
-
-	n = outputs_bundle(&e->outputs, t, &e->events, kind, m->data, m->name,
-			   m->type == JUPYTER_UPDATE_DISPLAY);
-	if (result)
-		json_object_set_new(fields, "is_main_result", json_true());
-	else if (m->name[0])
-		json_object_set_new(fields, "display_id", json_string(m->name));
-	if (m->type == JUPYTER_UPDATE_DISPLAY)
-		json_object_set_new(fields, "update", json_true());
-	full_url(e, n, url, sizeof(url));
-	/* Past the bound on outputs there is no row to fetch from. */
-	events_bundle(&e->events, kind, m->data, fields, n ? url : NULL);
-}
-
-static void execution_stream(struct execution *e, struct store_txn *t, const char *stream, const char *text,
-			     size_t len)
-{
-	if (outputs_text(&e->outputs, t, &e->events, stream, text, len) < 0)
-		e->events.lines.failed = true;
-	events_text(&e->events, stream, text, len);
+	e->stop = why;
+	kernel_interrupt(e->kernel);
+	hub_timer_set(e->timer, KERNEL_INTERRUPT_GRACE_MS);
 }
 
 /* What the kernel said about the end, and what was asked of it, as one word. */
@@ -193,6 +166,8 @@ static const char *end_status(const struct execution *e)
 {
 	if (e->stop == STOP_TIMEOUT)
 		return "timeout";
+	if (e->stop == STOP_OUTPUT)
+		return "interrupted";
 	if (strcmp(e->status, "ok") == 0)
 		return "ok";
 	if (strcmp(e->status, "error") == 0)
@@ -210,33 +185,6 @@ static void execution_replied(struct execution *e, const struct jupyter_msg *m)
 		client_execution_failed(e);
 }
 
-static void execution_output(struct execution *e, const struct jupyter_msg *m)
-{
-	struct store_txn *t = kernel_txn(e->kernel);
-
-	e->changed = true;
-	execution_started(e, m->type == JUPYTER_EXECUTE_INPUT ? m->execution_count : -1);
-	switch (m->type) {
-	case JUPYTER_STREAM:
-		execution_stream(e, t, m->is_stderr ? "stderr" : "stdout", m->text, m->len);
-		break;
-	case JUPYTER_RESULT:
-	case JUPYTER_DISPLAY:
-	case JUPYTER_UPDATE_DISPLAY:
-		execution_bundle(e, t, m);
-		break;
-	case JUPYTER_ERROR:
-		outputs_error(&e->outputs, t, &e->events, m->name, m->text, m->len, m->traceback);
-		events_error(&e->events, m->name, m->text, m->len, m->traceback);
-		break;
-	case JUPYTER_CLEAR_OUTPUT:
-		events_add(&e->events, "clear_output", json_pack("{s:b}", "wait", m->wait));
-		break;
-	default:
-		break;
-	}
-}
-
 void execution_message(struct execution *e, const struct jupyter_msg *m)
 {
 	if (m->type == JUPYTER_EXECUTE_REPLY)
@@ -246,7 +194,7 @@ void execution_message(struct execution *e, const struct jupyter_msg *m)
 	else if (strcmp(m->text, "idle") == 0)
 		e->idle = true;
 	if (e->replied && e->idle)
-		execution_end(e, end_status(e), NULL);
+		execution_end(e, end_status(e), e->stop == STOP_OUTPUT ? REASON_OUTPUT_LIMIT : NULL);
 }
 
 void execution_gap(struct execution *e, uint64_t frames, uint64_t bytes)
@@ -279,6 +227,10 @@ void execution_died(struct execution *e, json_t *death)
 
 	if (e->stop == STOP_TIMEOUT) {
 		execution_end(e, "timeout", "killed");
+		return;
+	}
+	if (e->stop == STOP_OUTPUT) {
+		execution_end(e, "died", REASON_OUTPUT_LIMIT);
 		return;
 	}
 	if (e->stop == STOP_RESTART) {
@@ -330,6 +282,10 @@ void execution_end(struct execution *e, const char *status, const char *reason)
 	e->ended_ms = unix_ms();
 	tally_add(&e->core->executions, status);
 	outputs_close(&e->outputs, kernel_txn(k), &e->events);
+	if (e->stop == STOP_OUTPUT)
+		events_add(&e->events, "truncated",
+			   json_pack("{s:s,s:I,s:I}", "stream", "all", "bytes_total", (json_int_t)e->output_bytes,
+				     "bytes_kept", (json_int_t)e->output_kept));
 	e->end_at = e->events.lines.len;
 	e->said_seq = e->events.seq;
 	e->said_bytes = e->events.bytes;
@@ -349,18 +305,16 @@ void execution_timer(void *arg)
 
 	if (e->state != EXECUTION_RUNNING)
 		return;
-	if (e->stop != STOP_TIMEOUT) {
-		e->stop = STOP_TIMEOUT;
-		kernel_interrupt(k);
+	if (e->stop != STOP_TIMEOUT && e->stop != STOP_OUTPUT) {
+		execution_stop(e, STOP_TIMEOUT);
 		kernel_unpause(k);
-		hub_timer_set(e->timer, KERNEL_INTERRUPT_GRACE_MS);
 	} else if (!e->spent_grace) {
 		e->spent_grace = true;
 		kernel_restart(k);
 		hub_timer_set(e->timer, KERNEL_KILL_GRACE_MS);
 	} else {
 		sandbox_end(k->sandbox, REASON_PROTOCOL,
-			    "The sandbox's agent did not end a kernel that ran past its time.");
+			    "The sandbox's agent did not end a kernel that ran past its limit.");
 	}
 }
 
@@ -376,7 +330,7 @@ void execution_go_on(struct execution *e, int64_t stood_ms)
 	e->paused_ms += stood_ms > 0 ? stood_ms : 0;
 	e->changed = true;
 	kernel_txn(e->kernel);
-	if (e->stop == STOP_TIMEOUT)
+	if (e->stop == STOP_TIMEOUT || e->stop == STOP_OUTPUT)
 		hub_timer_set(e->timer, e->spent_grace ? KERNEL_KILL_GRACE_MS : KERNEL_INTERRUPT_GRACE_MS);
 	else
 		execution_arm(e, e->ran_ms);

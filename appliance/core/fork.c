@@ -102,9 +102,7 @@ static struct copies *copies_new(struct sandbox *sb)
 	*all = (struct copies){ .core = sb->core, .original = sb, .count = op->count, .left = op->count + 1 };
 	snprintf(all->owner, sizeof(all->owner), "%s", sb->owner);
 	all->spec = (struct sandbox_spec){ .timeout_s = op->timeout_s ? op->timeout_s : sb->timeout_s,
-					   .memory_mb = sb->memory_mb,
-					   .disk_mb = sb->disk_mb,
-					   .cpus = sb->cpus,
+					   .limits = sb->limits,
 					   .env = json_incref(sb->env),
 					   .metadata = json_incref(sb->metadata),
 					   .pause_on_timeout = sb->pause_on_timeout,

@@ -16,6 +16,7 @@ struct identity {
 	bool freed, calling;
 	unsigned clock_tries;
 	int64_t sent_ns, half_ns; /* of the clock's round trip */
+	struct limits limits;     /* that its agent is asked to hold */
 };
 
 static void clock_send(struct identity *id);
@@ -59,6 +60,17 @@ static void clock_send(struct identity *id)
 	json_decref(body);
 }
 
+/* No limit is passed over because the image is older than it. */
+static int check_held(const struct identity *id, json_t *reply, struct fault *f)
+{
+	const char *name = limits_unheld(&id->limits, json_object_get(reply, "limits"));
+
+	if (!name)
+		return 0;
+	return fault_set(f, ENOTSUP, 500, "start_failed",
+			 "The sandbox's image is older than the limit %s: build its template again.", name);
+}
+
 static void on_identity(int err, int status, json_t *reply, void *arg)
 {
 	struct identity *id = arg;
@@ -71,6 +83,8 @@ static void on_identity(int err, int status, json_t *reply, void *arg)
 		err = guest_fault(&f, 0, status, reply);
 	else if (err < 0)
 		guest_fault(&f, err, 0, NULL);
+	else
+		err = check_held(id, reply, &f);
 	if (!id->freed && err == 0)
 		clock_send(id);
 	/* May free us: nothing of id is touched after it. */
@@ -112,10 +126,9 @@ static json_t *identity_body(const struct identity_spec *spec)
 	uuid_strip(machine_id);
 	name_uuid("boot", spec->hostname, boot_id);
 	entropy64 = base64_encode(entropy, sizeof(entropy));
-	body = json_pack("{s:I,s:s*,s:s,s:s,s:s,s:o,s:{s:i,s:i,s:i}}", "unix_ns", (json_int_t)unix_ns(),
-			 "entropy", entropy64, "hostname", spec->hostname, "machine_id", machine_id,
-			 "boot_id", boot_id, "env", env, "limits", "memory_mb", (int)spec->memory_mb, "pids",
-			 IDENTITY_PIDS, "disk_mb", (int)spec->disk_mb);
+	body = json_pack("{s:I,s:s*,s:s,s:s,s:s,s:o,s:o}", "unix_ns", (json_int_t)unix_ns(), "entropy", entropy64,
+			 "hostname", spec->hostname, "machine_id", machine_id, "boot_id", boot_id, "env", env,
+			 "limits", limits_inside(spec->limits));
 	free(entropy64);
 	explicit_bzero(entropy, sizeof(entropy));
 	return body;
@@ -145,7 +158,7 @@ static int identity_call(struct identity with, const char *path, json_t *body, u
 int identity_send(struct guest *g, const struct identity_spec *spec, identity_done done, void *arg,
 		  struct identity **ret)
 {
-	struct identity with = { .guest = g, .done = done, .arg = arg };
+	struct identity with = { .guest = g, .done = done, .arg = arg, .limits = *spec->limits };
 
 	return identity_call(with, "/identity", identity_body(spec), IDENTITY_CALL_MS, on_identity, ret);
 }

@@ -11,12 +11,12 @@
 #include <stdbool.h>
 
 #include "guest.h"
+#include "limits.h"
 
 enum {
 	IDENTITY_ENTROPY = 256,           /* bytes; the guest's kernel wants 32 */
 	IDENTITY_CLOCK_NS = 20 * 1000000, /* what the clock may be off by */
 	IDENTITY_CLOCK_TRIES = 8,         /* a loaded host has slow answers; one quick one is enough */
-	IDENTITY_PIDS = 512,              /* processes and threads of one sandbox */
 	/* The kernels acknowledge; one that imports its libraries only now takes long. */
 	IDENTITY_CALL_MS = 300 * 1000,
 };
@@ -26,7 +26,7 @@ struct identity;
 struct identity_spec {
 	const char *hostname; /* of the machine; its other names follow from it */
 	json_t *env; /* borrowed */
-	unsigned memory_mb, disk_mb;
+	const struct limits *limits;
 };
 
 /* done: err 0, or negative errno with the fault's sentence; kernels is borrowed.

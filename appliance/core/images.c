@@ -148,26 +148,17 @@ void images_close(struct core *c)
 	}
 }
 
-void image_limits(const struct image *image, struct sandbox_spec *spec)
+void image_limits(const struct image *image, struct limits *limits)
 {
-	json_t *limits = json_object_get(image->recipe, "limits");
-	json_t *memory = json_object_get(limits, "memory_mb"), *disk = json_object_get(limits, "disk_mb");
-	double cpus = json_number_value(json_object_get(limits, "cpus"));
-
-	if (!spec->memory_mb)
-		spec->memory_mb = json_is_integer(memory) ? (unsigned)json_integer_value(memory) : 1024;
-	if (!spec->disk_mb)
-		spec->disk_mb = json_is_integer(disk) ? (unsigned)json_integer_value(disk) : 1024;
-	if (!(spec->cpus > 0))
-		spec->cpus = cpus > 0 ? cpus : 1;
+	limits_fill(limits, json_object_get(image->recipe, "limits"));
 }
 
 void image_class(const struct image *image, struct vm_class *ret)
 {
-	struct sandbox_spec spec = { .memory_mb = 0 };
+	struct limits limits = { 0 };
 
-	image_limits(image, &spec);
-	template_class(spec.memory_mb, spec.cpus, spec.disk_mb, ret);
+	image_limits(image, &limits);
+	template_class(limits.memory_mb, limits.cpus, limits.disk_mb, ret);
 }
 
 /* --- lists --- */

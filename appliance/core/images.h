@@ -25,7 +25,7 @@ void images_close(struct core *c);
 /* The class of sandboxes that ask for no limits. */
 void image_class(const struct image *image, struct vm_class *ret);
 /* Limits that are 0 become the recipe's. */
-void image_limits(const struct image *image, struct sandbox_spec *spec);
+void image_limits(const struct image *image, struct limits *limits);
 /* {"templates":[…],"next"} of those behind the name `after` (NULL: from the first), by name, as the REST face
  * shows them. NULL: out of memory. Any thread. */
 json_t *images_list(const struct core *c, const char *after, unsigned limit);

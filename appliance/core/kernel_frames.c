@@ -64,7 +64,8 @@ static void kernel_jupyter(struct kernel *k, const uint8_t *payload, size_t len)
 			protocol_error(k, "The kernel sent too many messages that are not Jupyter's.");
 		return;
 	}
-	clients_deliver(k, &m, payload, len);
+	if (!k->running || !execution_is_full(k->running, &m))
+		clients_deliver(k, &m, payload, len);
 	kernel_message(k, &m);
 	jupyter_msg_free(&m);
 }

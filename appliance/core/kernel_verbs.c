@@ -345,7 +345,7 @@ void kernel_restart_wanted(struct kernel *k)
 {
 	k->restart_wanted = true;
 	k->restart_answered = false;
-	if (k->running && k->running->stop != STOP_TIMEOUT)
+	if (k->running && k->running->stop != STOP_TIMEOUT && k->running->stop != STOP_OUTPUT)
 		k->running->stop = STOP_RESTART;
 	queue_end(k, REASON_KERNEL_RESTARTED);
 	kernel_unpause(k);

@@ -190,19 +190,12 @@ static int source_open(struct start *start, const char *id, struct fault *f)
 	return 0;
 }
 
-static double limit_of(json_t *row, const char *name)
-{
-	return json_number_value(json_object_get(json_object_get(row, "limits"), name));
-}
-
 /* What the caller asks for on top of what was saved. */
 static void spec_from(struct sandbox_spec *spec, json_t *row, json_t *env)
 {
 	snprintf(spec->template_name, sizeof(spec->template_name), "%s",
 		 json_string_value(json_object_get(row, "template")) ?: "");
-	spec->memory_mb = (unsigned)limit_of(row, "memory_mb");
-	spec->disk_mb = (unsigned)limit_of(row, "disk_mb");
-	spec->cpus = limit_of(row, "cpus");
+	limits_read(&spec->limits, json_object_get(row, "limits"));
 	json_object_update(env, json_object_get(row, "env"));
 	json_object_update(env, spec->env);
 	spec->env = env;

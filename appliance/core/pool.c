@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "admission.h"
+#include "images.h"
 #include "pool_member.h"
 #include "template.h"
 #include "times.h"
@@ -213,10 +214,17 @@ void pool_member_lost(struct pool_member *m)
 
 /* --- handing out --- */
 
-static bool pool_serves(const struct core *c, const struct sandbox_spec *spec, const struct vm_class *cls)
+static bool pool_serves(const struct core *c, const struct engine *e, const struct image *image,
+			const struct sandbox_spec *spec, const struct vm_class *cls)
 {
+	struct limits usual = { 0 };
+
+	image_limits(image, &usual);
+	/* How many files a jail's disk takes was fixed when that was made. */
+	if (!engine_ops_of(e)->saves && spec->limits.inodes != usual.inodes)
+		return false;
 	/* The machine's share of the host's CPUs was fixed when it was started. */
-	return c->pool->max > 0 && spec->cpus == (double)cls->vcpus;
+	return c->pool->max > 0 && spec->limits.cpus == (double)cls->vcpus;
 }
 
 struct pool_member *pool_find(struct core *c, const struct engine *e, const struct image *image,
@@ -224,7 +232,7 @@ struct pool_member *pool_find(struct core *c, const struct engine *e, const stru
 {
 	struct pool_member *m, *found = NULL;
 
-	if (!pool_serves(c, spec, cls))
+	if (!pool_serves(c, e, image, spec, cls))
 		return NULL;
 	/* The oldest of them: what waits longest is used before it has to be replaced. */
 	for (m = c->pool->members; m; m = m->next) {
@@ -305,7 +313,7 @@ void pool_missed(struct core *c, const struct engine *e, const struct sandbox_sp
 	struct pool *p = c->pool;
 
 	pool_make_room(p, e, cls);
-	if (!t || !pool_serves(c, spec, cls))
+	if (!t || !pool_serves(c, e, t->image, spec, cls))
 		return;
 	p->missed++;
 	pool_asked(p, t, true);

@@ -9,6 +9,7 @@
 
 #include "../store/ids.h"
 #include "identity.h"
+#include "images.h"
 #include "instant.h"
 #include "kernel.h"
 #include "template.h"
@@ -192,11 +193,13 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 
 static void member_identify(struct pool_member *m, enum pool_step step)
 {
+	struct limits *limits = &m->machine.limits;
 	struct identity_spec spec = { .hostname = m->id,
 				      .env = json_object_get(m->template->image->recipe, "env"),
-				      .memory_mb = m->cls.memory_mb,
-				      .disk_mb = m->cls.disk_mb };
+				      .limits = limits };
 
+	*limits = (struct limits){ .memory_mb = m->cls.memory_mb, .disk_mb = m->cls.disk_mb };
+	image_limits(m->template->image, limits);
 	m->step = step;
 	identity_free(m->identity);
 	m->identity = NULL;
@@ -285,11 +288,14 @@ static void scratch_work(void *arg)
 {
 	struct pool_member *m = arg;
 	const struct image *image = m->template->image;
+	struct limits limits = { 0 };
 	int from = m->template->snapshot.scratch_fd;
 
-	if (m->template->fresh)
-		from = image->disk_mb == m->cls.disk_mb ? image->scratch_fd : -1;
-	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, &m->scratch_fd, &m->fault);
+	if (m->template->fresh) {
+		image_limits(image, &limits);
+		from = image->disk_mb == m->cls.disk_mb && !limits.inodes ? image->scratch_fd : -1;
+	}
+	m->scratch_err = scratch_make(m->scratch_path, from, m->cls.disk_mb, limits.inodes, &m->scratch_fd, &m->fault);
 }
 
 static void scratch_done(void *arg)

@@ -28,6 +28,18 @@ static int64_t number_of(json_t *row, const char *key)
 
 /* --- executions --- */
 
+/* Of all that was taken; what an output past the bound on rows held is not known any more. */
+static uint64_t bytes_of(json_t *outputs)
+{
+	uint64_t bytes = 0;
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(outputs, i, row)
+		bytes += (uint64_t)number_of(row, "bytes");
+	return bytes;
+}
+
 static struct execution *execution_from(struct kernel *k, json_t *row, struct xlog *log)
 {
 	struct execution *e = execution_new(k, text_of(row, "id"), log);
@@ -50,6 +62,7 @@ static struct execution *execution_from(struct kernel *k, json_t *row, struct xl
 	e->events.bytes = (uint64_t)number_of(row, "log_bytes");
 	if (store_outputs(k->core->store, e->id, &outputs) == 0)
 		outputs_restore(&e->outputs, outputs);
+	e->output_bytes = e->output_kept = bytes_of(outputs);
 	json_decref(outputs);
 	return e;
 }
@@ -228,7 +241,6 @@ static const char *started_name(const char *text)
 
 static struct sandbox *sandbox_from(struct core *c, json_t *row)
 {
-	json_t *limits = json_object_get(row, "limits");
 	struct sandbox *sb =
 		sandbox_new(c, engines_recorded(c, text_of(row, "engine")), text_of(row, "id"), text_of(row, "owner_id"),
 			    json_object_get(row, "env"), json_object_get(row, "metadata"));
@@ -247,10 +259,8 @@ static struct sandbox *sandbox_from(struct core *c, json_t *row)
 	sb->pause_on_timeout = strcmp(text_of(row, "on_timeout"), "pause") == 0;
 	sb->auto_resume = json_is_true(json_object_get(row, "auto_resume"));
 	sb->paused_ms = number_of(row, "paused_ms");
-	sb->memory_mb = (unsigned)json_integer_value(json_object_get(limits, "memory_mb"));
-	sb->disk_mb = (unsigned)json_integer_value(json_object_get(limits, "disk_mb"));
-	sb->cpus = json_number_value(json_object_get(limits, "cpus"));
-	template_class(sb->memory_mb, sb->cpus, sb->disk_mb, &sb->cls);
+	limits_read(&sb->limits, json_object_get(row, "limits"));
+	template_class(sb->limits.memory_mb, sb->limits.cpus, sb->limits.disk_mb, &sb->cls);
 	sb->created_ms = number_of(row, "created_ms");
 	sb->identified = sb->kernels_unswept = true;
 	usage_recover(sb);
@@ -317,6 +327,8 @@ static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 		machine_adopt(sb);
 	if (sb->state <= SANDBOX_PAUSED)
 		sandbox_set_deadline(sb, sb->deadline_ms);
+	if (sb->state == SANDBOX_RUNNING)
+		usage_watch(sb);
 	if (!running && !paused)
 		sandbox_end(sb,
 			    text_of(row, "end_reason")[0] ? text_of(row, "end_reason") : REASON_HOST_RESTART,

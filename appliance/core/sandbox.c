@@ -92,8 +92,9 @@ struct sandbox *sandbox_new(struct core *c, struct engine *engine, const char *i
 	sb->deadline_timer = hub_timer_new(c->hub, on_deadline, sb);
 	sb->state_timer = hub_timer_new(c->hub, on_state_limit, sb);
 	sb->life = life_new(sb);
-	if (!sb->deadline_timer || !sb->state_timer || !sb->life) {
+	if (usage_begin(sb) < 0 || !sb->deadline_timer || !sb->state_timer || !sb->life) {
 		life_free(sb);
+		usage_forget(sb);
 		hub_timer_free(sb->deadline_timer);
 		hub_timer_free(sb->state_timer);
 		free(sb);
@@ -116,6 +117,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 	sb->state = state;
 	if (state != SANDBOX_CREATING)
 		starts_leave(sb);
+	if (state == SANDBOX_RUNNING)
+		usage_watch(sb);
 	if (limit)
 		hub_timer_set(sb->state_timer, limit);
 	else
@@ -354,6 +357,7 @@ static void sandbox_strip(struct sandbox *sb)
 	life_free(sb);
 	sandbox_machine_free(sb);
 	source_unref(sb->source);
+	usage_forget(sb);
 	hub_timer_free(sb->deadline_timer);
 	hub_timer_free(sb->state_timer);
 }

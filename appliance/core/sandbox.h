@@ -48,6 +48,7 @@ struct sandbox_waiter {
 struct ready_machine {
 	struct vm *vm;
 	struct guest *guest;
+	struct limits limits;    /* that its agent was told */
 	uint64_t received, sent; /* where its kernel's channel stands */
 	json_t *kernels;         /* as its agent named them */
 	char agent_path[512];
@@ -62,8 +63,7 @@ struct sandbox {
 	char template_name[64], image[72];
 	struct image *from; /* its image, open: the default one where its own is gone from the cache */
 	const char *started; /* "clone", "boot", "pool", "fork", "snapshot" */
-	unsigned memory_mb, disk_mb;
-	double cpus;
+	struct limits limits;
 	json_t *env, *metadata;
 	struct vm_class cls;
 	int64_t created_ms, deadline_ms, ended_ms;

@@ -24,7 +24,7 @@ static int template_choose(struct core *c, struct engine *engine, struct image *
 	struct vm_class usual;
 
 	*ret = NULL;
-	if (!template_class(spec->memory_mb, spec->cpus, spec->disk_mb, cls))
+	if (!template_class(spec->limits.memory_mb, spec->limits.cpus, spec->limits.disk_mb, cls))
 		return 0;
 	t = template_get(c, engine, image, cls);
 	if (t && template_ready(t)) {
@@ -61,9 +61,7 @@ static struct sandbox *sandbox_from_spec(struct core *c, struct engine *engine, 
 	if (!sb)
 		return NULL;
 	snprintf(sb->template_name, sizeof(sb->template_name), "%s", spec->template_name);
-	sb->memory_mb = spec->memory_mb;
-	sb->cpus = spec->cpus;
-	sb->disk_mb = spec->disk_mb;
+	sb->limits = spec->limits;
 	sb->cls = *cls;
 	sb->template = t;
 	sb->source = source ? source_ref(source) : NULL;
@@ -110,7 +108,7 @@ void sandbox_create_from(struct core *c, struct sandbox_waiter *w, struct source
 	if (c->stopping)
 		err = fault_set(f, ESHUTDOWN, 503, "stopping", "The appliance is stopping.");
 	if (!err)
-		err = admission_room(c, source->engine, w->owner, w->quota, &source->set.cls, w->spec->cpus, f);
+		err = admission_room(c, source->engine, w->owner, w->quota, &source->set.cls, w->spec->limits.cpus, f);
 	if (!err)
 		pool_missed(c, source->engine, w->spec, &source->set.cls, NULL);
 	sb = err ? NULL
@@ -143,9 +141,9 @@ void sandbox_create(struct core *c, struct sandbox_waiter *w)
 	if (!err && !engine)
 		err = -EINVAL;
 	if (!err) {
-		image_limits(image, w->spec);
-		template_class(w->spec->memory_mb, w->spec->cpus, w->spec->disk_mb, &cls);
-		err = admission_room(c, engine, w->owner, w->quota, &cls, w->spec->cpus, f);
+		image_limits(image, &w->spec->limits);
+		template_class(w->spec->limits.memory_mb, w->spec->limits.cpus, w->spec->limits.disk_mb, &cls);
+		err = admission_room(c, engine, w->owner, w->quota, &cls, w->spec->limits.cpus, f);
 	}
 	if (!err && (m = pool_find(c, engine, image, w->spec, &cls)) != NULL)
 		t = pool_template(m);

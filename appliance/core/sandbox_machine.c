@@ -23,7 +23,7 @@ struct scratch_job {
 	struct source *source;
 	char path[512];
 	int from_fd, fd, err;
-	unsigned disk_mb;
+	unsigned disk_mb, inodes;
 	struct fault fault;
 };
 
@@ -60,7 +60,8 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 	if (err == -ECONNRESET)
 		return;
 	if (err < 0) {
-		if (!sandbox_machine_retry(sb))
+		/* Another machine of the same image would answer the same. */
+		if (err == -ENOTSUP || !sandbox_machine_retry(sb))
 			sandbox_end(sb, "start-failed", f->message);
 		return;
 	}
@@ -73,9 +74,7 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 
 void sandbox_machine_identify(struct sandbox *sb)
 {
-	struct identity_spec spec = {
-		.hostname = sb->id, .env = environment(sb), .memory_mb = sb->memory_mb, .disk_mb = sb->disk_mb
-	};
+	struct identity_spec spec = { .hostname = sb->id, .env = environment(sb), .limits = &sb->limits };
 	int err;
 
 	identity_free(sb->identity);
@@ -205,7 +204,7 @@ int sandbox_machine_resume(struct sandbox *sb, const struct set *set, int scratc
 		.kernel_fd = -1,
 		.initrd_fd = -1,
 		.guest_fd = -1,
-		.cpu_milli = (unsigned)(sb->cpus * 1000),
+		.cpu_milli = (unsigned)(sb->limits.cpus * 1000),
 		.deadline_boottime_ns = boottime_of_unix_ms(unix_ms() + LIFE_KEEPER_MS),
 	};
 	int err;
@@ -263,7 +262,7 @@ static void machine_launch(struct sandbox *sb, int scratch_fd)
 		.kernel_fd = t ? -1 : image->kernel_fd,
 		.initrd_fd = t ? -1 : image->initrd_fd,
 		.guest_fd = t ? -1 : image->guest_fd,
-		.cpu_milli = (unsigned)(sb->cpus * 1000),
+		.cpu_milli = (unsigned)(sb->limits.cpus * 1000),
 		.deadline_boottime_ns = sandbox_keeper_deadline(sb),
 	};
 	int err;
@@ -288,7 +287,7 @@ static void scratch_work(void *arg)
 {
 	struct scratch_job *job = arg;
 
-	job->err = scratch_make(job->path, job->from_fd, job->disk_mb, &job->fd, &job->fault);
+	job->err = scratch_make(job->path, job->from_fd, job->disk_mb, job->inodes, &job->fd, &job->fault);
 }
 
 static void scratch_done(void *arg)
@@ -339,6 +338,11 @@ void sandbox_machine_start(struct sandbox *sb)
 		job->from_fd = t->snapshot.scratch_fd;
 	else
 		job->from_fd = image->disk_mb == sb->cls.disk_mb ? image->scratch_fd : -1;
+	/* A guest's kernel has quotas; the jail's is the host's, which may have none: its disk is made with as many. */
+	if (!engine_ops_of(sb->core->engine)->saves && sb->limits.inodes) {
+		job->from_fd = -1;
+		job->inodes = sb->limits.inodes;
+	}
 	sb->scratch = job;
 	if (t)
 		t->users++;
@@ -358,11 +362,10 @@ static void on_timed(int err, const struct fault *f, json_t *kernels, void *arg)
 }
 
 /* It has names and randomness that no other machine has: what is new is the time,
- * and what this sandbox has otherwise than its class. */
-static void machine_awake(struct sandbox *sb)
+ * and what this sandbox has otherwise than its template. */
+static void machine_awake(struct sandbox *sb, const struct limits *told)
 {
-	bool same = json_object_size(sb->env) == 0 && sb->memory_mb == sb->cls.memory_mb &&
-		    sb->disk_mb == sb->cls.disk_mb;
+	bool same = json_object_size(sb->env) == 0 && limits_inside_same(&sb->limits, told);
 
 	if (!same || identity_send_time(sb->guest, on_timed, sb, &sb->identity) < 0)
 		sandbox_machine_identify(sb);
@@ -390,7 +393,7 @@ void sandbox_machine_take(struct sandbox *sb, const struct ready_machine *m)
 	if (ops->resume(sb->vm) < 0)
 		sandbox_machine_retry(sb);
 	else
-		machine_awake(sb);
+		machine_awake(sb, &m->limits);
 }
 
 bool sandbox_machine_retry(struct sandbox *sb)

@@ -8,12 +8,6 @@
 #include "sandbox.h"
 #include "times.h"
 
-static json_t *limits_json(const struct sandbox *sb)
-{
-	return json_pack("{s:i,s:f,s:i}", "memory_mb", (int)sb->memory_mb, "cpus", sb->cpus, "disk_mb",
-			 (int)sb->disk_mb);
-}
-
 void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 {
 	char base[BASE_TEXT_MAX];
@@ -28,7 +22,7 @@ void sandbox_row_add(const struct sandbox *sb, struct store_txn *t)
 		.created_ms = sb->created_ms,
 		.deadline_ms = sb->deadline_ms,
 		.ended_ms = sb->ended_ms,
-		.limits = limits_json(sb),
+		.limits = limits_json(&sb->limits),
 		.metadata = sb->metadata,
 		/* Secrets of what is over are of no use to anybody. */
 		.env = sb->state == SANDBOX_ENDED ? NULL : sb->env,
@@ -144,7 +138,7 @@ json_t *sandbox_json(const struct sandbox *sb)
 	json = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s?,s:s,s:s,s:o,s:O}", "id", sb->id, "state",
 			 sandbox_state_name(sb->state), "engine", engine_ops_of(sb->engine)->name,
 			 "template", sb->template_name, "image", sb->image, "started", sb->started,
-			 "created_at", created, "deadline", deadline, "limits", limits_json(sb), "metadata",
+			 "created_at", created, "deadline", deadline, "limits", limits_json(&sb->limits), "metadata",
 			 sb->metadata);
 	if (sb->reason[0])
 		json_object_set_new(json, "end_reason", json_string(sb->reason));

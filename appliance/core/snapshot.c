@@ -187,12 +187,12 @@ int snapshot_open(const char *path, struct snapshot *ret, struct fault *f)
 	return 0;
 }
 
-int scratch_make(const char *path, int from_fd, unsigned disk_mb, int *ret_fd, struct fault *f)
+int scratch_make(const char *path, int from_fd, unsigned disk_mb, unsigned inodes, int *ret_fd, struct fault *f)
 {
 	int fd, err;
 
 	unlink(path);
-	err = from_fd < 0 ? disk_format(path, disk_mb, f) : 0;
+	err = from_fd < 0 ? disk_format(path, disk_mb, inodes, f) : 0;
 	if (err < 0)
 		return err;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -249,7 +249,7 @@ int snapshot_begin(const char *path, const struct image *image, const struct vm_
 				strerror(errno));
 	if (!err)
 		err = scratch_make(scratch, image->disk_mb == cls->disk_mb ? image->scratch_fd : -1,
-				   cls->disk_mb, &s.scratch_fd, f);
+				   cls->disk_mb, 0, &s.scratch_fd, f);
 	if (err < 0) {
 		snapshot_drop(&s);
 		return err;

@@ -64,7 +64,7 @@ void snapshot_drop(struct snapshot *s);
  * aside, unless they are pinned (base.h). */
 void snapshot_sweep(const char *snapshots_dir, const char *images_dir);
 
-/* A scratch disk at path: copied from from_fd, or formatted when from_fd < 0. ret_fd read-write. */
-int scratch_make(const char *path, int from_fd, unsigned disk_mb, int *ret_fd, struct fault *f);
+/* A scratch disk at path: copied from from_fd, or formatted (disk.h) when from_fd < 0. ret_fd read-write. */
+int scratch_make(const char *path, int from_fd, unsigned disk_mb, unsigned inodes, int *ret_fd, struct fault *f);
 
 #endif

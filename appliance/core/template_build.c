@@ -239,9 +239,8 @@ static void on_identified(int err, const struct fault *f, json_t *kernels, void 
 static void on_up(struct guest *g, void *arg)
 {
 	struct template_build *b = arg;
-	struct identity_spec spec = { .hostname = "carrel",
-				      .memory_mb = b->snapshot.cls.memory_mb,
-				      .disk_mb = b->snapshot.cls.disk_mb };
+	struct limits limits = { .memory_mb = b->snapshot.cls.memory_mb, .disk_mb = b->snapshot.cls.disk_mb };
+	struct identity_spec spec = { .hostname = "carrel", .limits = &limits };
 
 	if (b->failed)
 		return;

@@ -22,6 +22,71 @@ static void on_connected(void *arg)
 	(void)arg;
 }
 
+/* When it could have used the rest at the earliest. */
+static void limit_wait(struct sandbox *sb)
+{
+	double left_us = sb->limits.cpu_s * 1e6 - (double)sb->used.life_us;
+	double ms = left_us / 1000 / sb->limits.cpus;
+
+	hub_timer_set(sb->used.limit, ms > USAGE_LIMIT_MS ? (uint64_t)ms : USAGE_LIMIT_MS);
+}
+
+/* What its start took is no part of it: how long that is, is not the sandbox's to say. */
+static void life_begin(struct sandbox *sb)
+{
+	struct store_txn *t = store_txn_new(sb->core->store);
+
+	sb->used.life_us = 0;
+	usage_account(sb, t);
+	store_txn_submit(t, NULL, NULL);
+}
+
+static void limit_check(struct sandbox *sb)
+{
+	char message[128];
+
+	if (!sb->limits.cpu_s || sb->state != SANDBOX_RUNNING)
+		return;
+	if (sb->used.life_us < 0)
+		life_begin(sb);
+	if (sb->used.life_us < (int64_t)sb->limits.cpu_s * 1000000) {
+		limit_wait(sb);
+		return;
+	}
+	snprintf(message, sizeof(message), "It has used the %u CPU seconds that its limit cpu_s allows.", sb->limits.cpu_s);
+	sandbox_end(sb, REASON_CPU_LIMIT, message);
+}
+
+/* Read again soon where the answer does not come: carrel-spawn is away. */
+static void on_limit(void *arg)
+{
+	struct sandbox *sb = arg;
+
+	if (sb->state != SANDBOX_RUNNING)
+		return;
+	usage_read(sb);
+	hub_timer_set(sb->used.limit, 4 * USAGE_LIMIT_MS);
+}
+
+int usage_begin(struct sandbox *sb)
+{
+	sb->used.life_us = -1;
+	sb->used.limit = hub_timer_new(sb->core->hub, on_limit, sb);
+	return sb->used.limit ? 0 : -ENOMEM;
+}
+
+void usage_watch(struct sandbox *sb)
+{
+	if (sb->limits.cpu_s)
+		on_limit(sb);
+}
+
+void usage_forget(struct sandbox *sb)
+{
+	hub_timer_free(sb->used.limit);
+	sb->used.limit = NULL;
+}
+
 static void on_reply(const struct spawn_reply *reply, void *arg)
 {
 	struct usage *u = arg;
@@ -29,8 +94,12 @@ static void on_reply(const struct spawn_reply *reply, void *arg)
 
 	if (reply->verb != SPAWN_STAT || reply->error || !reply->running || !sb)
 		return;
-	if (reply->cpu_usec > sb->used.read_us)
+	if (reply->cpu_usec > sb->used.read_us) {
+		if (sb->used.life_us >= 0)
+			sb->used.life_us += (int64_t)(reply->cpu_usec - sb->used.read_us);
 		sb->used.read_us = reply->cpu_usec;
+	}
+	limit_check(sb);
 }
 
 void usage_read(struct sandbox *sb)
@@ -61,8 +130,9 @@ static void account(struct sandbox *sb, struct store_txn *t, const char *ended)
 				 .metadata = sb->metadata,
 				 .at_ms = !ended && counts(sb) ? now : 0,
 				 .counter_us = (int64_t)sb->used.read_us,
+				 .life_us = sb->used.life_us,
 				 .cpu_us = (int64_t)unaccounted(sb),
-				 .mib_ms = ran * sb->memory_mb,
+				 .mib_ms = ran * sb->limits.memory_mb,
 				 .ended = ended };
 
 	store_txn_usage(t, &row);
@@ -91,7 +161,7 @@ void usage_recover(struct sandbox *sb)
 {
 	int64_t counter = 0;
 
-	if (store_usage_reading(sb->core->store, sb->id, &sb->used.at_ms, &counter) < 0)
+	if (store_usage_reading(sb->core->store, sb->id, &sb->used.at_ms, &counter, &sb->used.life_us) < 0)
 		core_log("sandbox %s: how far it was accounted for cannot be read", sb->id);
 	sb->used.counter_us = sb->used.read_us = (uint64_t)counter;
 }

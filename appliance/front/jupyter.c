@@ -117,7 +117,7 @@ static int sandbox_for(struct request *r, const struct kernel_body *b, const cha
 {
 	struct sandbox_spec spec = {
 		.timeout_s = b->idle_s,
-		.cpus = 1,
+		.limits.cpus = 1,
 		.pause_on_timeout = true,
 		.auto_resume = true,
 	};

@@ -5,11 +5,6 @@
 #include "respond.h"
 
 enum {
-	MEMORY_MB_MIN = 256,   /* the guest and a warm kernel need it */
-	MEMORY_MB_MAX = 4096,  /* the largest size class of a snapshot */
-	CPUS_MAX = 4,          /* vCPUs a microVM is ever given */
-	DISK_MB_MIN = 64,
-	DISK_MB_MAX = 16 * 1024,  /* admission counts it in full */
 	METADATA_MAX = 64 * 1024, /* kept in the row and shown by every list */
 };
 
@@ -19,16 +14,16 @@ static const char *const states[] = { "creating", "running", "paused", "ending",
 
 struct create_body {
 	const char *template_name, *engine, *snapshot, *on_timeout;
-	unsigned timeout_s, memory_mb, disk_mb;
-	double cpus;
+	unsigned timeout_s;
+	struct limits limits;
 	json_t *env, *metadata, *auto_resume;
 };
 
 #define AT(member) offsetof(struct create_body, member)
 static const struct field limits_fields[] = {
-	{ "memory_mb", FIELD_WHOLE, AT(memory_mb), MEMORY_MB_MIN, MEMORY_MB_MAX },
-	{ "cpus", FIELD_NUMBER, AT(cpus), 0.1, CPUS_MAX },
-	{ "disk_mb", FIELD_WHOLE, AT(disk_mb), DISK_MB_MIN, DISK_MB_MAX },
+#define LIMIT(name, type, least, most, ...) { #name, FIELD_##type, AT(limits.name), least, most },
+#include "link/limits.def"
+#undef LIMIT
 	{ .type = FIELD_END },
 };
 static const struct field create_fields[] = {
@@ -50,9 +45,7 @@ static int create(struct request *r, const struct create_body *b, json_t *none, 
 {
 	struct sandbox_spec spec = {
 		.timeout_s = b->timeout_s,
-		.memory_mb = b->memory_mb,
-		.disk_mb = b->disk_mb,
-		.cpus = b->cpus,
+		.limits = b->limits,
 		.env = b->env ? b->env : none,
 		.metadata = b->metadata ? b->metadata : none,
 		.snapshot = b->snapshot,

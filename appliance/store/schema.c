@@ -142,7 +142,10 @@ static const char version_10[] =
 	"  ended TEXT, PRIMARY KEY (hour_ms, sandbox_id)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX usage_sandbox ON usage(sandbox_id);";
 
+/* Of the counter, what a sandbox's limit counts: since it first ran; -1: it has not been read since. */
+static const char version_11[] = "ALTER TABLE usage_of ADD COLUMN life_us INTEGER NOT NULL DEFAULT -1;";
+
 /* Entry i takes a store of version i to version i + 1. Never change one that was released: add one. */
 const char *const schema_steps[] = { version_1, version_2, version_3, version_4, version_5, version_6, version_7,
-					     version_8, version_9, version_10 };
+					     version_8, version_9, version_10, version_11 };
 const int schema_version = sizeof(schema_steps) / sizeof(schema_steps[0]);

@@ -35,8 +35,9 @@ static json_t *tags_of(json_t *metadata)
 static void reading_add(struct store_txn *t, const struct usage_row *row)
 {
 	static const char sql[] =
-		"INSERT INTO usage_of (sandbox_id, owner_id, tags, at_ms, counter_us) VALUES (?, ?, ?, ?, ?)"
-		" ON CONFLICT (sandbox_id) DO UPDATE SET at_ms = excluded.at_ms, counter_us = excluded.counter_us";
+		"INSERT INTO usage_of (sandbox_id, owner_id, tags, at_ms, counter_us, life_us)"
+		" VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (sandbox_id) DO UPDATE SET at_ms = excluded.at_ms,"
+		"  counter_us = excluded.counter_us, life_us = excluded.life_us";
 	json_t *tags = tags_of(row->metadata);
 	struct step *step = txn_row(t, sql);
 
@@ -45,6 +46,7 @@ static void reading_add(struct store_txn *t, const struct usage_row *row)
 	step_json(t, step, tags, "{}");
 	step_int(step, row->at_ms);
 	step_int(step, row->counter_us);
+	step_int(step, row->life_us);
 	json_decref(tags);
 }
 
@@ -66,13 +68,15 @@ void store_txn_usage(struct store_txn *t, const struct usage_row *row)
 	step_text(t, step, row->ended);
 }
 
-int store_usage_reading(struct store *s, const char *sandbox_id, int64_t *ret_at_ms, int64_t *ret_counter_us)
+int store_usage_reading(struct store *s, const char *sandbox_id, int64_t *ret_at_ms, int64_t *ret_counter_us,
+			int64_t *ret_life_us)
 {
-	static const char sql[] = "SELECT at_ms, counter_us FROM usage_of WHERE sandbox_id = ?";
+	static const char sql[] = "SELECT at_ms, counter_us, life_us FROM usage_of WHERE sandbox_id = ?";
 	struct query q;
 	int got = query_begin(&q, s, sql);
 
 	*ret_at_ms = *ret_counter_us = 0;
+	*ret_life_us = -1;
 	if (got)
 		return got;
 	query_text(&q, sandbox_id);
@@ -80,6 +84,7 @@ int store_usage_reading(struct store *s, const char *sandbox_id, int64_t *ret_at
 	if (got == 1) {
 		*ret_at_ms = sqlite3_column_int64(q.st, 0);
 		*ret_counter_us = sqlite3_column_int64(q.st, 1);
+		*ret_life_us = sqlite3_column_int64(q.st, 2);
 	}
 	query_end(&q);
 	return got < 0 ? got : 0;

@@ -21,13 +21,15 @@ struct usage_row {
 	json_t *metadata;       /* borrowed */
 	int64_t at_ms;          /* accounted up to here; 0: it does not run */
 	int64_t counter_us;     /* of its machine's processor time, likewise */
+	int64_t life_us;        /* and what its limit counts up to there; -1: nothing yet */
 	int64_t cpu_us, mib_ms; /* since it was accounted for last */
 	const char *ended;      /* the reason, once; or NULL */
 };
 
 void store_txn_usage(struct store_txn *t, const struct usage_row *row);
-/* The last reading of a sandbox; 0 and 0 where there is none. */
-int store_usage_reading(struct store *s, const char *sandbox_id, int64_t *ret_at_ms, int64_t *ret_counter_us);
+/* The last reading of a sandbox; 0, 0 and -1 where there is none. */
+int store_usage_reading(struct store *s, const char *sandbox_id, int64_t *ret_at_ms, int64_t *ret_counter_us,
+			int64_t *ret_life_us);
 
 struct usage_query {
 	const char *owner_id; /* NULL: everybody */

@@ -26,7 +26,7 @@ _carrel_value() {
 	kernel/--language) _carrel_reply "python bash" ;;
 	kernel/--files | kernelspec/--prefix) compopt -o dirnames ;;
 	run/--put | run/--get) compopt -o filenames && COMPREPLY=($(compgen -f -- "$cur")) ;;
-	run/-c | run/--template | run/--language | */--env | */--timeout | */--cwd | */--quota | */--history-days | */--history-mb | */--since | */--until | */--owner | */--tag | */--name | */--expires | \
+	run/-c | run/--limit | run/--template | run/--language | */--env | */--timeout | */--cwd | */--quota | */--history-days | */--history-mb | */--since | */--until | */--owner | */--tag | */--name | */--expires | \
 		*/--count | */--full | fork/-n | logs/-n) ;;
 	*) return 1 ;;
 	esac

@@ -1,5 +1,6 @@
 #include "cgroup.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -150,9 +151,7 @@ int cgroup_limit(struct agent *a, uint64_t memory_mb, uint64_t pids)
 	if (!a->opt.system)
 		return 0;
 	err = version_2 ? memory_limit(memory_mb) : 0;
-	if (!pids)
-		pids = PIDS_DEFAULT;
-	return err ? err : number_write(CGROUP_WORK "/pids.max", pids < PIDS_MIN ? PIDS_MIN : pids);
+	return err ? err : number_write(CGROUP_WORK "/pids.max", pids ? pids : PIDS_DEFAULT);
 }
 
 static char *leaf_file(const struct leaf *leaf, const char *file)
@@ -288,6 +287,38 @@ int cgroup_open_memory_events(void)
 	int fd = version_2 ? open(CGROUP_WORK "/memory.events", O_RDONLY | O_CLOEXEC) : -1;
 
 	return fd >= 0 ? fd : version_2 ? -errno : -ENOENT;
+}
+
+static int leaf_each(const char *name, int (*each)(pid_t pid, void *arg), void *arg)
+{
+	cleanup_free char *procs = xasprintf(CGROUP_WORK "/%s/cgroup.procs", name);
+	FILE *f = fopen(procs, "re");
+	int err = 0, pid;
+
+	if (!f)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	while (!err && fscanf(f, "%d", &pid) == 1)
+		err = each(pid, arg);
+	fclose(f);
+	return err;
+}
+
+int cgroup_work_each(const struct agent *a, int (*each)(pid_t pid, void *arg), void *arg)
+{
+	struct dirent *entry;
+	DIR *dir;
+	int err = 0;
+
+	if (!a->opt.system)
+		return 0;
+	dir = opendir(CGROUP_WORK);
+	if (!dir)
+		return -errno;
+	while (!err && (entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.')
+			err = leaf_each(entry->d_name, each, arg);
+	closedir(dir);
+	return err;
 }
 
 uint64_t cgroup_work_number(const struct agent *a, const char *file, const char *key)

@@ -46,6 +46,9 @@ int cgroup_oom_score(const struct agent *a);
 /* Told of by poll; -ENOENT: nobody tells, its count is looked at when something dies. */
 int cgroup_open_memory_events(void);
 
+/* Every process of the work that runs now; the first error ends it. */
+int cgroup_work_each(const struct agent *a, int (*each)(pid_t pid, void *arg), void *arg);
+
 /* One number of a file of the work group: the whole file, or the word after key. 0 when there is none. */
 uint64_t cgroup_work_number(const struct agent *a, const char *file, const char *key);
 

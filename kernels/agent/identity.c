@@ -6,7 +6,9 @@
 #include "agent.h"
 #include "base64.h"
 #include "cgroup.h"
+#include "descriptors.h"
 #include "disk.h"
+#include "inodes.h"
 #include "kernel.h"
 #include "machine.h"
 #include "parent.h"
@@ -16,14 +18,16 @@
 enum {
 	ENTROPY_MIN = 64,
 	ENTROPY_MAX = 4096,
-	MEMORY_MB_MAX = 1024 * 1024,
-	PIDS_MAX = 1 << 22,
-	DISK_MB_MAX = 64 * 1024 * 1024,
 };
+
+enum { OUTSIDE, INSIDE };
 
 /* What a request asks for, checked as a whole before any of it is done. */
 struct wanted {
-	json_int_t unix_ns, memory_mb, pids, disk_mb;
+	json_int_t unix_ns;
+#define LIMIT(name, ...) json_int_t name;
+#include "link/limits.def"
+#undef LIMIT
 	uint8_t *entropy;
 	size_t entropy_len;
 	const char *hostname, *machine_id, *boot_id;
@@ -77,16 +81,25 @@ static bool parse_names(struct request *rq, struct wanted *w)
 	return !wrong;
 }
 
-static bool parse(struct request *rq, struct wanted *w)
+/* Those that are the agent's to hold; 0, or none: the usual. */
+static bool parse_limits(struct request *rq, struct wanted *w)
 {
 	json_t *limits = json_object_get(rq->body, "limits");
+
+#define LIMIT(name, type, least, most, usual, shown, told)                                     \
+	if (told == INSIDE && !request_integer(rq, limits, #name, 0, (json_int_t)(most), &w->name)) \
+		return false;
+#include "link/limits.def"
+#undef LIMIT
+	return true;
+}
+
+static bool parse(struct request *rq, struct wanted *w)
+{
 	const char *entropy = NULL;
 
 	if (!request_integer(rq, rq->body, "unix_ns", 1, INT64_MAX, &w->unix_ns) ||
-	    !request_integer(rq, limits, "memory_mb", 0, MEMORY_MB_MAX, &w->memory_mb) ||
-	    !request_integer(rq, limits, "pids", 0, PIDS_MAX, &w->pids) ||
-	    !request_integer(rq, limits, "disk_mb", 0, DISK_MB_MAX, &w->disk_mb) ||
-	    !request_env(rq, &w->env) || !parse_names(rq, w) ||
+	    !parse_limits(rq, w) || !request_env(rq, &w->env) || !parse_names(rq, w) ||
 	    !request_string(rq, "entropy", true, &entropy))
 		return false;
 	if (!w->unix_ns) {
@@ -127,6 +140,10 @@ static const char *change_limits(struct agent *a, const struct wanted *w, int *r
 		return "set the limits of memory and processes";
 	if ((*ret_err = disk_limit(a, (uint64_t)w->disk_mb)))
 		return "set the limit of the disk";
+	if ((*ret_err = inodes_limit(a, (uint64_t)w->inodes)))
+		return "set the limit of new files";
+	if ((*ret_err = descriptors_limit(a, (uint64_t)w->open_files)))
+		return "set the limit of open files";
 	return NULL;
 }
 
@@ -138,10 +155,23 @@ static void change_closed(uv_handle_t *handle)
 	free(c);
 }
 
+/* Those it holds: who asked for another knows that this agent is older than it. */
+static json_t *limits_names(void)
+{
+	json_t *names = json_array();
+
+#define LIMIT(name, type, least, most, usual, shown, told) \
+	if (told == INSIDE)                                \
+		json_array_append_new(names, json_string(#name));
+#include "link/limits.def"
+#undef LIMIT
+	return names;
+}
+
 static json_t *identity_json(struct agent *a)
 {
-	json_t *answer = json_pack("{s:I, s:s, s:o}", "unix_ns", (json_int_t)now_unix_ns(), "boot_id",
-				   a->boot_id, "kernels", kernel_list_json(a));
+	json_t *answer = json_pack("{s:I, s:s, s:o, s:o}", "unix_ns", (json_int_t)now_unix_ns(), "boot_id",
+				   a->boot_id, "limits", limits_names(), "kernels", kernel_list_json(a));
 
 	if (!a->opt.system)
 		json_object_set_new(answer, "skipped",

@@ -90,7 +90,6 @@ enum {
 	WORK_MIN_MB = 64,
 	/* Processes and threads of all work inside, unless limits say otherwise. */
 	PIDS_DEFAULT = 1024,
-	PIDS_MIN = 16,
 
 	/* Descriptors of the agent, and of what it starts. */
 	AGENT_FILES_MAX = 65536,

@@ -5,6 +5,7 @@
 
 #include "agent.h"
 #include "base64.h"
+#include "descriptors.h"
 #include "env.h"
 #include "kernel.h"
 #include "parent_inner.h"
@@ -241,6 +242,8 @@ static struct fork_job *job_new(const struct parent_fork *f)
 		json_pack("{s:s, s:s, s:O, s:s, s:o}", "op", "fork", "id", f->id, "connection", f->connection,
 			  "cwd", f->cwd, "env", f->env ? json_incref(f->env) : json_object());
 
+	if (packet && descriptors_asked())
+		json_object_set_new(packet, "open_files", json_integer((json_int_t)descriptors_asked()));
 	job->packet = packet ? json_dumps(packet, JSON_COMPACT) : NULL;
 	if (!job->packet)
 		abort();

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "cgroup.h"
+#include "descriptors.h"
 #include "limits.h"
 #include "util.h"
 
@@ -118,6 +119,9 @@ static int child_files(const struct spawn *sp, int *pipe_fd)
 			return -1;
 	/* All other descriptors of the agent close at exec; this is for those a library forgot. */
 	syscall(SYS_close_range, high[3] >= 0 ? 4 : 3, ~0u, 4 /* CLOSE_RANGE_CLOEXEC */);
+	/* Of what is the user's; a parent of kernels hands the limit on to them. */
+	if (sp->drop)
+		files = descriptors_rlimit();
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0 && errno != EPERM)
 		return -1;
 	return 0;

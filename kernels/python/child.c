@@ -48,6 +48,16 @@ static void take_descriptors(const struct fork_request *f, int ready_fd, int *re
 		close(f->stderr_fd);
 }
 
+static void limit_descriptors(const struct fork_request *f, int ready_fd)
+{
+	const json_t *most = json_object_get(f->packet, "open_files");
+	rlim_t n = (rlim_t)json_integer_value(most);
+	const struct rlimit files = { n, n };
+
+	if (json_is_integer(most) && setrlimit(RLIMIT_NOFILE, &files) < 0)
+		give_up(ready_fd, "cannot limit the kernel's descriptors: %s", strerror(errno));
+}
+
 static void join_cgroup(const struct fork_request *f, int ready_fd)
 {
 	if (f->cgroup_fd < 0)
@@ -100,6 +110,7 @@ void child_main(struct python *py, const struct fork_request *f, int ready_fd)
 	int saved;
 
 	take_descriptors(f, ready_fd, &saved);
+	limit_descriptors(f, ready_fd);
 	setsid();
 	become_user(f, ready_fd);
 	if (cwd && chdir(cwd) < 0)

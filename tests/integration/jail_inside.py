@@ -11,7 +11,7 @@ from appliance import Appliance, end, run, text  # noqa: E402
 
 MEMORY_MB = 512
 DISK_MB = 1024
-PIDS_MAX = 512  # IDENTITY_PIDS
+PIDS_MAX = 512  # kernels/link/limits.def
 
 STATUS = """
 import json

@@ -50,7 +50,7 @@ def wheel(folder):
 
 def recipe(folder, mark, more="", **changed):
     keys = {"DESCRIPTION": "A tiny one", "PACKAGES": PACKAGE, "WHEELS": "wheels", "FILES": "files", "SETUP": "setup", "WARM": "warm",
-            "ENV": "TINY=yes", "MEMORY_MB": "512", **changed}
+            "ENV": "TINY=yes", "MEMORY_MB": "512", "OPEN_FILES": "300", **changed}
     write(folder, "template.conf", "# made by a test\n" + "".join(f"{k}={v}\n" for k, v in keys.items() if v))
     write(folder, "setup", SETUP.format(mark=mark, more=more), 0o755)
     if os.path.exists(os.path.join(folder, "wheels")):
@@ -93,7 +93,8 @@ def builds(a, folder):
 def runs_in_it(a, image):
     s = a.create(template="tiny", timeout_s=900)
     assert (s["template"], s["image"], s["started"]) == ("tiny", image, "clone"), s
-    assert s["limits"]["memory_mb"] == 512, s
+    assert s["limits"] == {"memory_mb": 512, "cpus": 1, "disk_mb": 1024, "open_files": 300}, s
+    assert run(a, s["id"], "import resource; print(*resource.getrlimit(resource.RLIMIT_NOFILE))") == "300 300\n"
     said = run(a, s["id"], "import os, tabulate\nprint(warm, os.environ['TINY'], tabulate.__version__[0], open('hello.txt').read(), "
                                 "open('/opt/tiny/note').read(), open('/opt/tiny/mark').read(), open('/opt/tiny/who').read(), "
                                 "open('/opt/tiny/net').read().split(), os.stat('hello.txt').st_uid)")

@@ -165,9 +165,7 @@ static void admission(void)
 	struct sandbox_spec spec = { .template_name = "python",
 				     .engine = "auto",
 				     .timeout_s = 300,
-				     .memory_mb = 4096,
-				     .disk_mb = 1024,
-				     .cpus = 1,
+				     .limits = { .memory_mb = 4096, .disk_mb = 1024, .cpus = 1 },
 				     .env = none,
 				     .metadata = none };
 	struct fault f = { 0 };
@@ -186,7 +184,7 @@ static void admission(void)
 	for (i = 1; i < 4; i++)
 		delete (ids[i]);
 	/* A class without a snapshot is booted, never cut down to another. */
-	spec.memory_mb = 2048;
+	spec.limits.memory_mb = 2048;
 	CHECK_INT(core_sandbox_create(core, u.owner, &spec, &sandbox, &f), 0);
 	CHECK_STR(text_of(sandbox, "started"), "boot");
 	snprintf(big, sizeof(big), "%s", text_of(sandbox, "id"));

@@ -86,9 +86,7 @@ static int create_as(const char *owner, unsigned timeout_s, json_t **ret, struct
 	struct sandbox_spec spec = { .template_name = "python",
 				     .engine = "auto",
 				     .timeout_s = timeout_s,
-				     .memory_mb = 512,
-				     .disk_mb = 1024,
-				     .cpus = 1,
+				     .limits = { .memory_mb = 512, .disk_mb = 1024, .cpus = 1 },
 				     .env = none,
 				     .metadata = none };
 	int err = core_sandbox_create(core, owner, &spec, ret, f);

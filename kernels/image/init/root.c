@@ -30,8 +30,8 @@ static void directory_make(const char *path)
 static void overlay_mount(const char *root_disk, const char *scratch_disk)
 {
 	mount_or_fail("ext4", root_disk, "/lower", MS_RDONLY | MS_NOATIME | MS_NODEV, NULL);
-	/* discard: what a sandbox deletes leaves holes in its sparse file. */
-	mount_or_fail("ext4", scratch_disk, "/scratch", MS_NOATIME | MS_NODEV, "discard");
+	/* discard: what a sandbox deletes leaves holes in its sparse file. usrquota: the agent may turn it on. */
+	mount_or_fail("ext4", scratch_disk, "/scratch", MS_NOATIME | MS_NODEV, "discard,usrquota");
 	directory_make("/scratch/upper");
 	directory_make("/scratch/work");
 	mount_or_fail("overlay", "overlay", NEWROOT, MS_NOATIME | MS_NODEV,
@@ -84,6 +84,9 @@ void root_switch(const char *root_disk, const char *scratch_disk)
 	overlay_mount(root_disk, scratch_disk);
 	api_mount();
 	device_links_make();
+	/* The agent finds the disk under the overlay by it. */
+	if (symlink(scratch_disk, NEWROOT "/dev/carrel-scratch") != 0)
+		init_fail(errno, "cannot make a name for %s", scratch_disk);
 	unlink("/init");
 	if (chdir(NEWROOT) != 0 || mount(".", "/", NULL, MS_MOVE, NULL) != 0 || chroot(".") != 0 ||
 	    chdir("/") != 0)

@@ -4,7 +4,12 @@
 TEMPLATE_NAME_FORM='^[a-z0-9][a-z0-9-]{0,39}$'
 # A layer over a layer over …: more is a circle.
 LAYERS_MAX=8
-CONF_KEYS=' BASE DESCRIPTION PACKAGES PIP WHEELS NPM FILES SETUP KERNELS WARM MEMORY_MB CPUS DISK_MB ENV '
+# limit_rows: "name TYPE least most" of each limit that a sandbox may have.
+limit_rows() {
+	sed -n 's/^LIMIT(\([a-z_]*\), \([A-Z]*\), \([0-9.]*\), \([0-9.]*\),.*/\1 \2 \3 \4/p' "$REPO/kernels/link/limits.def"
+}
+
+CONF_KEYS=" BASE DESCRIPTION PACKAGES PIP WHEELS NPM FILES SETUP KERNELS WARM $(limit_rows | awk '{ printf "%s ", toupper($1) }')ENV "
 
 # template_find NAME: the folder of a template that is shipped, or built here before; nothing: there is none.
 template_find() {
@@ -40,17 +45,18 @@ conf_path() {
 	printf '%s\n' "$path"
 }
 
-conf_number() { # conf_number DIR KEY MIN MAX
-	local value
+conf_number() { # conf_number DIR KEY TYPE MIN MAX
+	local value kind='a number'
+	[ "$3" = NUMBER ] || kind='a whole number'
 	value=$(conf_value "$1" "$2")
-	[ -z "$value" ] || awk -v v="$value" -v min="$3" -v max="$4" \
-		'BEGIN { exit !(v ~ /^[0-9]+(\.[0-9]+)?$/ && v + 0 >= min && v + 0 <= max) }' ||
-		conf_fault "$1" "$2=$value must be a number from $3 to $4."
+	[ -z "$value" ] || awk -v v="$value" -v type="$3" -v min="$4" -v max="$5" \
+		'BEGIN { exit !(v ~ (type == "NUMBER" ? "^[0-9]+([.][0-9]+)?$" : "^[0-9]+$") && v + 0 >= min && v + 0 <= max) }' ||
+		conf_fault "$1" "$2=$value must be $kind from $4 to $5."
 }
 
 # conf_check DIR: everything that can be wrong before anything is fetched.
 conf_check() {
-	local line key n=0 env
+	local line key n=0 env name type min max
 	while IFS= read -r line || [ -n "$line" ]; do
 		n=$((n + 1))
 		[[ $line =~ ^[[:space:]]*(#|$) ]] && continue
@@ -63,9 +69,9 @@ conf_check() {
 	conf_path "$1" FILES -d >/dev/null
 	conf_path "$1" SETUP -f >/dev/null
 	conf_path "$1" WARM -d >/dev/null
-	conf_number "$1" MEMORY_MB 256 4096
-	conf_number "$1" CPUS 0.1 4
-	conf_number "$1" DISK_MB 64 16384
+	while read -r name type min max; do
+		conf_number "$1" "${name^^}" "$type" "$min" "$max"
+	done < <(limit_rows)
 	[[ $(conf_value "$1" PACKAGES) =~ ^[a-z0-9.+:\ -]*$ ]] || conf_fault "$1" "PACKAGES are names of Debian packages, with spaces between."
 	[[ $(conf_value "$1" KERNELS) =~ ^[A-Za-z0-9._\ -]*$ ]] || conf_fault "$1" "KERNELS are names of languages, with spaces between."
 	[[ $(conf_value "$1" NPM) =~ ^[A-Za-z0-9@._/\ -]*$ ]] || conf_fault "$1" "NPM are names of packages, with spaces between."
@@ -130,6 +136,14 @@ warm_json() {
 	done | jq -sc 'add'
 }
 
+# limits_given DIR: the limits it sets, as an object.
+limits_given() {
+	local name
+	while read -r name _; do
+		conf_value "$1" "${name^^}" | jq -Rc --arg name "$name" 'select(. != "") | {($name): tonumber}'
+	done < <(limit_rows) | jq -sc 'add // {}'
+}
+
 # recipe_print: the base's template.json with what its layers say otherwise.
 recipe_print() {
 	local dir recipe
@@ -137,13 +151,12 @@ recipe_print() {
 	for dir in "${LAYERS[@]}"; do
 		recipe=$(jq --arg name "$RECIPE_NAME" --arg base "$([[ $dir == "$CACHE"/wheels/* ]] || conf_value "$dir" BASE python)" \
 			--arg description "$(conf_value "$dir" DESCRIPTION)" --argjson languages "$(words_json "$(conf_value "$dir" KERNELS)")" \
-			--argjson memory "$(conf_value "$dir" MEMORY_MB null)" --argjson cpus "$(conf_value "$dir" CPUS null)" \
-			--argjson disk "$(conf_value "$dir" DISK_MB null)" --argjson warm "$(warm_json "$dir")" \
+			--argjson limits "$(limits_given "$dir")" --argjson warm "$(warm_json "$dir")" \
 			--argjson env "$(conf_all "$dir" ENV | jq -Rnc '[inputs | capture("^(?<key>[^=]+)=(?<value>.*)$")] | from_entries')" \
 			'def given(value): if value == null or value == "" or value == [] then . else value end;
 			del(.packages) | .name = $name | .base |= given($base) | .description |= given($description)
-			| .languages |= given($languages) | .limits.memory_mb |= given($memory) | .limits.cpus |= given($cpus)
-			| .limits.disk_mb |= given($disk) | .warm |= given($warm) | .env = ((.env // {}) + $env)' <<<"$recipe")
+			| .languages |= given($languages) | .limits = ((.limits // {}) + $limits)
+			| .warm |= given($warm) | .env = ((.env // {}) + $env)' <<<"$recipe")
 	done
 	printf '%s\n' "$recipe"
 }
