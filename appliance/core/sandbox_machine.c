@@ -339,7 +339,7 @@ void sandbox_machine_start(struct sandbox *sb)
 	else
 		job->from_fd = image->disk_mb == sb->cls.disk_mb ? image->scratch_fd : -1;
 	/* A guest's kernel has quotas; the jail's is the host's, which may have none: its disk is made with as many. */
-	if (!engine_ops_of(sb->core->engine)->saves && sb->limits.inodes) {
+	if (!engine_ops_of(sb->engine)->saves && sb->limits.inodes) {
 		job->from_fd = -1;
 		job->inodes = sb->limits.inodes;
 	}
