@@ -8,9 +8,7 @@ static int create_in(const char *engine, const char *snapshot, json_t **ret, str
 	json_t *none = json_object();
 	struct sandbox_spec spec = { .template_name = "python",
 				     .timeout_s = 300,
-				     .memory_mb = 512,
-				     .disk_mb = 1024,
-				     .cpus = 1,
+				     .limits = { .memory_mb = 512, .disk_mb = 1024, .cpus = 1 },
 				     .env = none,
 				     .metadata = none,
 				     .snapshot = snapshot };
