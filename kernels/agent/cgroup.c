@@ -26,6 +26,7 @@ struct leaf {
 	char *path;             /* NULL without cgroups */
 	int procs;
 	uint64_t oom_kills;
+	uint64_t storm_since, storm_kills; /* kills from that moment on, now_ms() */
 };
 
 /* False: CGROUP shows a group of version 1's controller for processes, and no other. */
@@ -199,6 +200,7 @@ static int leaf_make(struct leaf *leaf, const char *name)
 		return -errno;
 	procs = leaf_file(leaf, "cgroup.procs");
 	leaf->procs = open(procs, O_WRONLY | O_CLOEXEC);
+	leaf->oom_kills = leaf_oom_kills(leaf);
 	return leaf->procs < 0 ? -errno : 0;
 }
 
@@ -269,17 +271,43 @@ void leaf_kill(const struct leaf *leaf)
 		log_line("cannot kill what runs in %s: %s", leaf->path, strerror(-err));
 }
 
+/* Version 1 does not say where the killer struck: then it is the leaf that most of the work's processes are in. */
+static bool leaf_is_it(const struct leaf *leaf)
+{
+	cleanup_free char *pids = version_2 ? NULL : leaf_file(leaf, "pids.current");
+
+	return version_2 || number_after(pids, NULL) * 2 > number_after(CGROUP_WORK "/pids.current", NULL);
+}
+
+/* What forks faster than the killer kills keeps that busy for good, and in a jail the host's other processes wait
+ * for the same lock. */
+static void storm_end(struct leaf *leaf, uint64_t kills)
+{
+	uint64_t now = now_ms();
+
+	if (now - leaf->storm_since > OOM_STORM_MS) {
+		leaf->storm_since = now;
+		leaf->storm_kills = 0;
+	}
+	leaf->storm_kills += kills;
+	if (leaf->storm_kills < OOM_STORM_KILLS || !leaf_is_it(leaf))
+		return;
+	log_line("memory ran out %llu times in %s: all of it is ended", (unsigned long long)leaf->storm_kills, leaf->path);
+	leaf->storm_kills = 0;
+	leaf_kill(leaf);
+}
+
 bool leaf_oom(struct leaf *leaf)
 {
-	uint64_t kills;
-	bool struck;
+	uint64_t kills, before;
 
 	if (!leaf->path)
 		return false;
-	kills = leaf_oom_kills(leaf);
-	struck = kills > leaf->oom_kills;
-	leaf->oom_kills = kills;
-	return struck;
+	before = leaf->oom_kills;
+	kills = leaf->oom_kills = leaf_oom_kills(leaf);
+	if (kills > before)
+		storm_end(leaf, kills - before);
+	return kills > before;
 }
 
 int cgroup_open_memory_events(void)

@@ -37,13 +37,14 @@ void leaf_free(struct leaf *leaf);
 int leaf_procs(const struct leaf *leaf);
 /* Kills everything in it, what left its process group too. */
 void leaf_kill(const struct leaf *leaf);
-/* True when the out-of-memory killer struck in it since this was last asked. */
+/* True when the out-of-memory killer struck in it since this was last asked. Where it strikes on and on
+ * (OOM_STORM_KILLS), all that runs in the leaf is killed. */
 bool leaf_oom(struct leaf *leaf);
 
 /* Of what is not to outlive the agent when memory runs out. */
 int cgroup_oom_score(const struct agent *a);
 
-/* Told of by poll; -ENOENT: nobody tells, its count is looked at when something dies. */
+/* Told of by poll; -ENOENT: nobody tells, its count has to be looked at. */
 int cgroup_open_memory_events(void);
 
 /* Every process of the work that runs now; the first error ends it. */

@@ -10,6 +10,7 @@
 #include "util.h"
 
 static uv_poll_t memory_poll;
+static uv_timer_t memory_timer;
 
 static void on_frame(struct channel *c, uint8_t type, uint64_t seq, const uint8_t *payload, size_t len,
 		     void *arg)
@@ -27,6 +28,17 @@ static void on_gap(struct channel *c, uint64_t first, uint64_t last, uint64_t fr
 
 static const struct channel_ops channel_ops = { .frame = on_frame, .gap = on_gap };
 
+static void memory_look(struct agent *a)
+{
+	kernel_tell_oom(a);
+	process_tell_oom(a);
+}
+
+static void memory_due(uv_timer_t *timer)
+{
+	memory_look(timer->data);
+}
+
 static void memory_event(uv_poll_t *poll, int status, int events)
 {
 	struct agent *a = poll->data;
@@ -37,8 +49,14 @@ static void memory_event(uv_poll_t *poll, int status, int events)
 	/* Reading arms the next notification. */
 	if (uv_fileno((uv_handle_t *)poll, &fd) < 0 || pread(fd, text, sizeof(text), 0) < 0)
 		return;
-	kernel_tell_oom(a);
-	process_tell_oom(a);
+	memory_look(a);
+}
+
+static int memory_time(struct agent *a)
+{
+	uv_timer_init(&a->loop, &memory_timer);
+	memory_timer.data = a;
+	return uv_timer_start(&memory_timer, memory_due, MEMORY_LOOK_MS, MEMORY_LOOK_MS);
 }
 
 int events_start(struct agent *a)
@@ -53,7 +71,7 @@ int events_start(struct agent *a)
 		return 0;
 	fd = cgroup_open_memory_events();
 	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd;
+		return fd == -ENOENT ? memory_time(a) : fd;
 	if (pread(fd, text, sizeof(text), 0) < 0)
 		return -errno;
 	err = uv_poll_init(&a->loop, &memory_poll, fd);

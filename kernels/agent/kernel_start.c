@@ -301,7 +301,6 @@ void kernel_start(struct kernel *k)
 		err = stderr_fd < 0 ? stderr_fd : 0;
 	}
 	if (!err) {
-		leaf_oom(k->leaf);
 		conn = connection(k, folder);
 		err = k->spec->parent ? start_forked(k, conn, stderr_fd)
 				      : start_spawned(k, conn, folder, stderr_fd);

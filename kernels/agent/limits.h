@@ -86,6 +86,12 @@ enum {
 	/* Memory kept from the work inside for the guest's kernel (80 MB were measured)
 	 * beside what the agent and the parents are seen to hold. */
 	RESERVE_MB = 96,
+	/* The out-of-memory killer takes two a second of some hundred processes that all want memory: after so many
+	 * within so long nothing gets done any more. */
+	OOM_STORM_KILLS = 16,
+	OOM_STORM_MS = 30 * 1000,
+	/* How often its count is looked at where no event tells of it. */
+	MEMORY_LOOK_MS = 1000,
 	/* A smaller limit could not hold one kernel. */
 	WORK_MIN_MB = 64,
 	/* Processes and threads of all work inside, unless limits say otherwise. */
