@@ -267,7 +267,6 @@ static void figures_fill(struct core *c, struct core_figures *f)
 	unsigned i;
 
 	_Static_assert((int)CORE_ENGINES_MAX < (int)FIGURES_ENGINES_MAX, "a place for each engine and the end");
-
 	_Static_assert((int)SANDBOX_ENDED < (int)FIGURES_STATES_MAX, "a place for each state and the end");
 	*f = (struct core_figures){
 		.starts = c->starts,
@@ -372,7 +371,8 @@ int core_stats(struct core *c, json_t **ret)
 			  (int)f.memory_mb, "memory_used_mb", (int)f.memory_used_mb, "cpus", f.cpus,
 			  "cpus_used", f.cpus_used, "disk_free_mb", (int)disk_free_mb(c),
 			  "sandboxes_per_owner", (int)c->settings->sandboxes_per_owner, "pool",
-			  pool_json(&f.pool), "engine", f.engines[0].name, "engines", engines_json(&f), "template_ready", (int)f.template_ready);
+			  pool_json(&f.pool), "engine", f.engines[0].name, "engines", engines_json(&f),
+			  "template_ready", (int)f.template_ready);
 	if (!stats)
 		return -ENOMEM;
 	*ret = stats;

@@ -54,7 +54,10 @@ static int entry_open(struct core *c, const struct engine_ops *ops, bool named, 
 	if (c->engine_count == CORE_ENGINES_MAX)
 		return fault_set(f, ENOSPC, 500, "engine", "There are too many engines.");
 	err = engine_fingerprint(ops, entry->fingerprint, sizeof(entry->fingerprint));
-	if (err < 0)
+	/* What runs goes on, whether or not the host could start another one; what was saved waits for that. */
+	if (err < 0 && !named)
+		snprintf(entry->fingerprint, sizeof(entry->fingerprint), "%s, not identified", ops->name);
+	else if (err < 0)
 		return fault_set(f, -err, 500, "engine", "The engine %s on this host cannot be identified: %s.", ops->name,
 				 strerror(-err));
 	err = engine_new(hub_loop(c->hub), ops, c->spawn_path, c->run_dir, &entry->engine);
@@ -99,22 +102,21 @@ int engines_open(struct core *c, struct fault *f)
 	return 0;
 }
 
-struct engine *engines_recorded(struct core *c, const char *name)
+int engines_recorded(struct core *c, const char *name, struct engine **ret, struct fault *f)
 {
 	const struct core_engine *entry = entry_named(c, name);
-	struct fault f;
 	size_t i;
+	int err = 0;
 
-	for (i = 0; !entry && engines[i]; i++) {
+	for (i = 0; !err && !entry && engines[i]; i++) {
 		if (strcmp(engines[i]->name, name) != 0 || !monitor_wanted(engines[i], c->settings->monitor))
 			continue;
-		/* What runs goes on, whether or not the host could start another one. */
-		if (entry_open(c, engines[i], false, &f) < 0)
-			core_log("%s", f.message);
-		else
-			entry = entry_named(c, name);
+		err = entry_open(c, engines[i], false, f);
+		entry = entry_named(c, name);
 	}
-	return entry ? entry->engine : c->engine;
+	if (!err)
+		*ret = entry ? entry->engine : c->engine;
+	return err;
 }
 
 void engines_close(struct core *c)

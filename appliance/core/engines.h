@@ -13,8 +13,8 @@
 
 /* Opens the appliance's own as c->engine, and the jail where it is allowed and can run. */
 int engines_open(struct core *c, struct fault *f);
-/* The one that a row names, opened if it is not yet; c->engine where there is none of that name. Before the hub runs. */
-struct engine *engines_recorded(struct core *c, const char *name);
+/* The one that a row names, opened if it is not yet; c->engine where no engine has that name. Before the hub runs. */
+int engines_recorded(struct core *c, const char *name, struct engine **ret, struct fault *f);
 /* Nothing may use them any more. */
 void engines_close(struct core *c);
 

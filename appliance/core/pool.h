@@ -2,9 +2,9 @@
  * sandbox needs but an identity of its own.
  *
  * Each size class of each engine has a target: the default one of the appliance's own
- * engine the setting `pool`, the others none, until sandboxes of it are asked for. A target grows with every one that
- * the pool could not give, up to `pool-max` machines in all, and shrinks again
- * when nobody comes. Filling is background work: few at a time, and only while no
+ * engine the setting `pool`, the others none, until sandboxes of it are asked for. A
+ * target grows with every one that the pool could not give, up to `pool-max` machines
+ * in all, and shrinks again when nobody comes. Filling is background work: few at a time, and only while no
  * sandbox is being created. What the pool holds it gives up as soon as a sandbox
  * needs the room.
  *

@@ -239,11 +239,10 @@ static const char *started_name(const char *text)
 	return "clone";
 }
 
-static struct sandbox *sandbox_from(struct core *c, json_t *row)
+static struct sandbox *sandbox_from(struct core *c, struct engine *engine, json_t *row)
 {
-	struct sandbox *sb =
-		sandbox_new(c, engines_recorded(c, text_of(row, "engine")), text_of(row, "id"), text_of(row, "owner_id"),
-			    json_object_get(row, "env"), json_object_get(row, "metadata"));
+	struct sandbox *sb = sandbox_new(c, engine, text_of(row, "id"), text_of(row, "owner_id"),
+					 json_object_get(row, "env"), json_object_get(row, "metadata"));
 
 	if (!sb)
 		return NULL;
@@ -304,10 +303,14 @@ static void paused_recover(struct sandbox *sb)
 static int sandbox_recover(struct core *c, json_t *row, struct fault *f)
 {
 	const char *state = text_of(row, "state");
-	struct sandbox *sb = sandbox_from(c, row);
 	bool paused = strcmp(state, "paused") == 0, running = strcmp(state, "running") == 0;
-	int err;
+	struct engine *engine = NULL;
+	struct sandbox *sb;
+	int err = engines_recorded(c, text_of(row, "engine"), &engine, f);
 
+	if (err < 0)
+		return err;
+	sb = sandbox_from(c, engine, row);
 	if (!sb)
 		return fault_set(f, ENOMEM, 500, "internal", "Out of memory.");
 	sb->state = paused ? SANDBOX_PAUSED : SANDBOX_RUNNING;

@@ -14,7 +14,7 @@
 static const char usage[] =
 	"usage: carrel-spawn --socket PATH --run-dir DIR --client-uid UID --uid-base N\n"
 	"                    --keeper PATH --preload PATH [--qemu PATH] [--vmm PATH]\n"
-	"                    [--stop-on-exit]\n"
+	"                    [--jail] [--stop-on-exit]\n"
 	"\n"
 	"  --socket        where carreld connects\n"
 	"  --run-dir       runtime directory of the sandboxes, root's\n"
@@ -22,6 +22,7 @@ static const char usage[] =
 	"  --uid-base      first of the user ids that belong to the sandboxes only: 2048, and\n"
 	"                  65536 more for each sandbox of the engine jail\n"
 	"  --vmm           carrel-vmm, for the engine kvm\n"
+	"  --jail          sandboxes of the engine jail may be started: code on this host's kernel\n"
 	"  --stop-on-exit  SIGTERM ends every sandbox; without it they run on for the next start\n";
 
 static int number(const char *text, unsigned long max, unsigned *ret)
@@ -92,6 +93,7 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 		{ "preload", required_argument, NULL, 'p' },
 		{ "qemu", required_argument, NULL, 'q' },
 		{ "vmm", required_argument, NULL, 'v' },
+		{ "jail", no_argument, NULL, 'j' },
 		{ "stop-on-exit", no_argument, NULL, 'e' },
 		{ 0 },
 	};
@@ -119,6 +121,9 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 			break;
 		case 'v':
 			o.vmm = optarg;
+			break;
+		case 'j':
+			o.jail = true;
 			break;
 		case 'e':
 			o.stop_on_exit = true;

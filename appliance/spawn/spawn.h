@@ -82,6 +82,7 @@ struct spawn_options {
 	uid_t client_uid;
 	gid_t client_gid;
 	uid_t uid_base;
+	bool jail; /* sandboxes of the engine jail may be started */
 	bool stop_on_exit;
 };
 

@@ -326,6 +326,12 @@ static struct sandbox *sandbox_new(struct spawn *s, const char *id)
 	return NULL;
 }
 
+/* The operator's word, which a carreld that was taken over does not change. */
+static bool jail_denied(const struct spawn *s, uint32_t engine)
+{
+	return engine == SPAWN_ENGINE_JAIL && !s->options.jail;
+}
+
 static bool monitor_missing(const struct spawn *s, uint32_t engine)
 {
 	if (engine == SPAWN_ENGINE_JAIL)
@@ -343,6 +349,8 @@ int sandbox_start(struct spawn *s, const struct spawn_request *request, const in
 
 	if (s->exiting)
 		return fail(ret_message, -ESHUTDOWN, "start anything while carrel-spawn ends");
+	if (jail_denied(s, request->engine))
+		return fail(ret_message, -EACCES, "use the engine jail, which the settings ENGINE and ALLOW_JAIL do not allow,");
 	if (monitor_missing(s, request->engine))
 		return fail(ret_message, -EOPNOTSUPP, "find the monitor, QEMU or carrel-vmm,");
 	groups_taken(s, request->id);

@@ -144,7 +144,19 @@ def what_does_not_fit(b):
     b.d.say("free", "torn")
 
 
+def denied(b):
+    """What carreld asks for is not enough: carrel-spawn has the operator's word."""
+    b.d.start("denied", "boot", b.files("denied"), memory_mb=MEMORY_MB)
+    assert "do not allow" in b.d.wait("ended denied crashed")
+    b.d.say("free", "denied")
+
+
 def main():
+    with Host(jail=False) as host:
+        b = Bench(host)
+        denied(b)
+        print("denied", flush=True)
+        b.d.end()
     with Host() as host:
         b = Bench(host)
         for part in (tasks, ends_in_every_state, deadlines, adoption, what_does_not_fit):

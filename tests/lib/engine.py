@@ -155,13 +155,13 @@ class Guest:
 
 
 class Host:
-    def __init__(self, stop_on_exit=True):
+    def __init__(self, stop_on_exit=True, jail=True):
         if os.geteuid() != 0:
             skip("needs root: carrel-spawn makes namespaces and control groups")
         if not shutil.which("qemu-system-x86_64") and not LAB:
             skip("QEMU is not installed")
         self.kernel, base = image()
-        self.stop_on_exit = stop_on_exit
+        self.stop_on_exit, self.jail = stop_on_exit, jail
         self.dir = tempfile.mkdtemp(prefix="carrel-engine-")
         os.chmod(self.dir, 0o755)
         self.run_dir = os.path.join(self.dir, "run")
@@ -211,7 +211,8 @@ class Host:
                 "--client-uid", str(CLIENT_UID), "--uid-base", str(UID_BASE), "--keeper",
                 os.path.join(BUILD, "carrel-keeper"), "--preload", os.path.join(BUILD, "carrel-preload.so"),
                 "--vmm", os.path.join(BUILD, "carrel-vmm")]
-        self.spawn = subprocess.Popen(argv + (["--stop-on-exit"] if self.stop_on_exit else []))
+        argv += ["--stop-on-exit"] * self.stop_on_exit + ["--jail"] * self.jail
+        self.spawn = subprocess.Popen(argv)
         end = time.monotonic() + 10
         while True:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
