@@ -9,10 +9,10 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from appliance import Refused  # noqa: E402
-from hostile import exhaust, root, surface  # noqa: E402
+from hostile import exhaust, root, surface, transfers  # noqa: E402
 from hostile.bench import Bench  # noqa: E402
 
-CASES = [*exhaust.CASES, *surface.CASES, *root.CASES]
+CASES = [*exhaust.CASES, *surface.CASES, *transfers.CASES, *root.CASES]
 
 
 def main():

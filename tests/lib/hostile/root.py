@@ -17,7 +17,7 @@ ENDS = r"^crashed\("
 def template(b):
     """python, with a root that has no password: as "root": true of a base."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in (("template.conf", "SETUP=setup\nMEMORY_MB=512\n"), ("setup", SETUP)):
+        for name, content in (("template.conf", "SETUP=setup\n"), ("setup", SETUP)):
             path = os.path.join(folder, name)
             with open(path, "w", encoding="ascii") as f:
                 f.write(content)
