@@ -153,13 +153,18 @@ static int bytes_copy(struct request *r, struct bytepipe *pipe, int64_t size, ch
 	int err;
 
 	while ((n = bytepipe_read(pipe, buf, STREAM_CHUNK, r->fcgi->ipcFd, STREAM_STALL_MS)) > 0) {
-		err = sent == 0 ? bytes_head(r, size) : 0;
+		const bool first = sent == 0;
+
+		err = first ? bytes_head(r, size) : 0;
 		sent += n;
 		/* More than was announced would corrupt what follows on the client's connection. */
 		if (sent > size)
 			return -EPROTO;
 		if (!err)
 			err = respond_write(r, buf, (size_t)n);
+		/* What is cut off later is a body; without its head it would pass for a carreld that died. */
+		if (!err && first)
+			err = respond_flush(r);
 		if (err)
 			return err;
 	}
