@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Hostile and careless code in a sandbox of ENGINE (tcg, jail, kvm): the tables of tests/lib/hostile.
 
-usage: ENGINE=tcg hostile.py [CASE…]   (words of cases' names; all without)
+usage: ENGINE=tcg hostile.py [CASE…]   (words of cases' names; without any, all but those of root, whose template
+takes minutes to be made: `hostile.py root:` plays them)
 """
 import os
 import sys
@@ -16,7 +17,7 @@ CASES = [*exhaust.CASES, *surface.CASES, *transfers.CASES, *root.CASES]
 
 
 def main():
-    cases = [c for c in CASES if not sys.argv[1:] or any(word in c.name for word in sys.argv[1:])]
+    cases = [c for c in CASES if (not sys.argv[1:] and not c.root) or any(word in c.name for word in sys.argv[1:])]
     assert cases, "there is no such case"
     failed = []
     with Bench(os.environ.get("ENGINE") or "tcg") as b:
