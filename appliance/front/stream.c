@@ -133,6 +133,19 @@ int stream_lines(struct request *r, struct bytepipe *pipe, struct fault *f)
 	return err;
 }
 
+static int bytes_head(struct request *r, int64_t size)
+{
+	return respond_head(r, 200, "application/octet-stream", size, "");
+}
+
+/* What failed before there was a head is told as an error: a file that has gone or turned shorter meanwhile. */
+static int bytes_none(ssize_t n, struct bytepipe *pipe, struct fault *f)
+{
+	if (n == 0 && bytepipe_fault(pipe, f))
+		return -EIO;
+	return fault_set(f, EIO, 503, "sandbox_stalled", "The sandbox sent nothing of what was asked for.");
+}
+
 static int bytes_copy(struct request *r, struct bytepipe *pipe, int64_t size, char *buf, struct fault *f)
 {
 	int64_t sent = 0;
@@ -140,27 +153,39 @@ static int bytes_copy(struct request *r, struct bytepipe *pipe, int64_t size, ch
 	int err;
 
 	while ((n = bytepipe_read(pipe, buf, STREAM_CHUNK, r->fcgi->ipcFd, STREAM_STALL_MS)) > 0) {
+		const bool first = sent == 0;
+
+		err = first ? bytes_head(r, size) : 0;
 		sent += n;
 		/* More than was announced would corrupt what follows on the client's connection. */
 		if (sent > size)
 			return -EPROTO;
-		err = respond_write(r, buf, (size_t)n);
+		if (!err)
+			err = respond_write(r, buf, (size_t)n);
+		/* What is cut off later is a body; without its head it would pass for a carreld that died. */
+		if (!err && first)
+			err = respond_flush(r);
 		if (err)
 			return err;
 	}
+	if (sent == 0 && (n < 0 || size > 0))
+		return bytes_none(n, pipe, f);
 	if (n < 0)
 		return (int)n;
 	if (bytepipe_fault(pipe, f) || sent < size)
 		return -EIO;
-	return respond_flush(r);
+	err = sent == 0 ? bytes_head(r, size) : 0;
+	return err ? err : respond_flush(r);
 }
 
 int stream_bytes(struct request *r, struct bytepipe *pipe, int64_t size, struct fault *f)
 {
 	char *buf = malloc(STREAM_CHUNK);
-	int err = buf ? respond_head(r, 200, "application/octet-stream", size, "") : fault_no_memory(f);
+	int err = buf ? 0 : fault_no_memory(f);
 
-	if (!err && !r->head_only)
+	if (!err && r->head_only)
+		err = bytes_head(r, size);
+	else if (!err)
 		err = bytes_copy(r, pipe, size, buf, f);
 	bytepipe_worker_close(pipe, NULL);
 	free(buf);

@@ -1,48 +1,18 @@
 #!/usr/bin/python3
-"""The engine jail from inside: who one is there, what one sees of the host and what one may ask of its kernel;
-and that processes, memory and disk end where they should, with a name."""
+"""The engine jail from inside: who one is there, and what one sees of the host. What one may ask of its kernel and use
+up of it: tests/integration/hostile.py."""
 import json
 import os
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, end, run, text  # noqa: E402
+from appliance import Appliance, run  # noqa: E402
 
 MEMORY_MB = 512
-DISK_MB = 1024
-PIDS_MAX = 512  # kernels/link/limits.def
 
 STATUS = """
 import json
 print(json.dumps({l.split(':')[0]: l.split(':', 1)[1].strip() for l in open('/proc/self/status')}))
-"""
-
-# Each by its number, so that no library's opinion comes between; what must not work -> what it answered.
-CALLS = """
-import ctypes, errno, json, os
-c = ctypes.CDLL(None, use_errno=True)
-def call(name, *args):
-    ctypes.set_errno(0)
-    r = c.syscall(*args)
-    return 'ok' if r >= 0 else errno.errorcode[ctypes.get_errno()]
-z = ctypes.create_string_buffer(256)
-calls = dict(
-    mount=(165, b'none', b'/mnt', b'tmpfs', 0, None), umount=(166, b'/proc', 2), pivot_root=(155, b'/', b'/mnt'),
-    chroot=(161, b'/'), unshare_user=(272, 0x10000000), unshare_mount=(272, 0x20000), setns=(308, 0, 0),
-    fsopen=(430, b'tmpfs', 0), open_tree=(428, -100, b'/', 1), mount_setattr=(442, -100, b'/', 0, z, 32),
-    ptrace=(101, 0, 0, 0, 0), process_vm_readv=(310, os.getppid(), z, 1, z, 1, 0), bpf=(321, 0, z, 64),
-    keyctl=(250, 0, -3, 1), add_key=(248, b'user', b'a', b'b', 1, -3), request_key=(249, b'user', b'a', None, -3),
-    io_uring_setup=(425, 4, z), userfaultfd=(323, 0), perf_event_open=(298, z, 0, -1, -1, 0),
-    reboot=(169, 0xfee1dead, 672274793, 0x1234567, None), settimeofday=(164, z, None), clock_settime=(227, 0, z),
-    adjtimex=(159, z), init_module=(175, z, 0, b''), finit_module=(313, 0, b'', 0), kexec_load=(246, 0, 0, None, 0),
-    swapon=(167, b'/dev/null', 0), sethostname=(170, b'x', 1), iopl=(172, 3), syslog=(103, 3, z, 10),
-    open_by_handle_at=(304, -100, z, 0), name_to_handle_at=(303, -100, b'/', z, z, 0), acct=(163, b'/tmp/x'),
-    quotactl=(179, 0, None, 0, None), clone_new_user=(56, 0x10000000 | 17, None, None, None, None),
-    packet_socket=(41, 17, 3, 768), raw_socket=(41, 2, 3, 1), alg_socket=(41, 38, 5, 0), vsock=(41, 40, 1, 0),
-    netlink_audit=(41, 16, 3, 9), mknod_disk=(133, b'/tmp/disk', 0o60600, 0xfe00), mknod_mem=(133, b'/tmp/mem', 0o20600, 0x101),
-)
-print(json.dumps({name: call(name, *args) for name, args in calls.items()}))
 """
 
 SEEN = """
@@ -94,12 +64,6 @@ def who_one_is(a, s):
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status
 
 
-def what_one_may_not(a, s):
-    answers = asked(a, s, CALLS)
-    allowed = {n: r for n, r in answers.items() if r not in ("EPERM", "ENOSYS", "EACCES")}
-    assert not allowed, allowed
-
-
 def what_one_sees(a, s):
     seen = asked(a, s, SEEN)
     assert os.path.basename(a.state) not in seen["mounts"] and "/dev/vd" not in seen["mounts"], seen["mounts"]
@@ -139,70 +103,6 @@ os.sync(); print('done')
     assert run(a, s, code).split() == ["52", "user", "f", "over", "lo", "10", "True", "done"], run(a, s, code)
 
 
-def fork_bomb(a, s):
-    code = "import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"
-    last = end(a.execute(s, code, timeout_s=8))
-    assert last["status"] in ("timeout", "killed"), last
-    assert text(a.execute(s, "print('lives')")) == "lives\n"
-    # Counted, where a bomb says how far it came.
-    code = """
-import os, signal
-made = []
-try:
-    while True: made.append(os.posix_spawn('/bin/sleep', ['sleep', '600'], {}))
-except OSError as e: print(len(made), e.errno)
-for pid in made: os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)
-"""
-    count, errno = text(a.execute(s, code)).split()
-    assert int(count) < PIDS_MAX and errno == "11", (count, errno)
-
-
-def memory_bomb(a, s):
-    began = time.monotonic()
-    last = end(a.execute(s, "x = []\nwhile True: x.append(bytearray(b'1') * (1 << 24))"))
-    assert last["status"] == "died" and last["reason"] == "out-of-memory", last
-    assert time.monotonic() - began < 60
-    assert text(a.execute(s, "print('lives')")) == "lives\n"
-    # A file in memory is memory, too, and bounded by itself.
-    code = """
-import errno, os
-n = 0
-try:
-    with open('/dev/shm/x', 'wb') as f:
-        while True: n += f.write(b'x' * (1 << 20))
-except OSError as e: print(errno.errorcode[e.errno], n >> 20)
-os.unlink('/dev/shm/x')
-"""
-    why, mb = run(a, s, code).split()
-    assert why == "ENOSPC" and int(mb) <= MEMORY_MB // 2, (why, mb)
-
-
-def disk_filler(a, s):
-    code = """
-import errno, os
-n = 0
-try:
-    with open('/home/user/fill', 'wb') as f:
-        while True: n += f.write(b'x' * (1 << 20))
-except OSError as e: print(errno.errorcode[e.errno], n >> 20)
-os.unlink('/home/user/fill')
-"""
-    why, mb = run(a, s, code).split()
-    assert why == "ENOSPC" and DISK_MB // 2 < int(mb) <= DISK_MB, (why, mb)
-    code = """
-import errno, os
-os.makedirs('/tmp/many')
-n = 0
-try:
-    while True:
-        open(f'/tmp/many/{n}', 'w').close(); n += 1
-except OSError as e: print(errno.errorcode[e.errno], n)
-import shutil; shutil.rmtree('/tmp/many'); print(open('/tmp/after', 'w').write('x'))
-"""
-    why, n, written = run(a, s, code).split()
-    assert why == "ENOSPC" and int(n) > 10000 and written == "1", (why, n)
-
-
 def two_do_not_meet(a, s):
     """Another sandbox has other users, and neither sees the other's processes or files."""
     other = a.create(limits={"memory_mb": MEMORY_MB})["id"]
@@ -214,7 +114,7 @@ def two_do_not_meet(a, s):
     a.kill(other)
 
 
-PARTS = (who_one_is, what_one_may_not, what_one_sees, a_shell_works, two_do_not_meet, disk_filler, fork_bomb, memory_bomb)
+PARTS = (who_one_is, what_one_sees, a_shell_works, two_do_not_meet)
 
 
 def main():

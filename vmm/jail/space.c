@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/mount.h>
 #include <net/if.h>
 #include <sched.h>
@@ -40,14 +41,36 @@ static int map_write(int proc, const char *file, uid_t base)
 	return err;
 }
 
-/* What its own number is in here says nothing to the host's /proc, so it opens its own
- * directory there, in the table of descriptors that it shares. */
-static void __attribute__((noreturn)) user_child(int ready_fd)
+/* Who makes the namespace is on the host's books for what all of its users take together: watches of files above
+ * all, of which the host's root has 128 for himself and everybody. So a sandbox's own user makes it. */
+static int owner_become(uid_t base)
 {
-	int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), answer = proc < 0 ? -errno : proc;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
 
-	if (proc >= 0 && unshare(CLONE_NEWUSER) != 0)
-		answer = -errno;
+	if (setresuid((uid_t)-1, base, (uid_t)-1) != 0 || syscall(SYS_capget, &header, caps) != 0)
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		caps[i].effective = caps[i].permitted;
+	return syscall(SYS_capset, &header, caps) != 0 ? -errno : 0;
+}
+
+/* What the child has opened, in the table of descriptors that it shares, or why not. */
+struct user_answer {
+	int proc, user, err;
+};
+
+/* What its own number is in here says nothing to the host's /proc, so it opens its own
+ * directory there; and its namespace, which only a process with rights over it could open. */
+static void __attribute__((noreturn)) user_child(int ready_fd, uid_t base)
+{
+	struct user_answer answer = { .proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), .user = -1 };
+
+	answer.err = answer.proc < 0 ? -errno : owner_become(base);
+	if (!answer.err && unshare(CLONE_NEWUSER) != 0)
+		answer.err = -errno;
+	if (!answer.err && (answer.user = openat(answer.proc, "ns/user", O_RDONLY | O_CLOEXEC)) < 0)
+		answer.err = -errno;
 	if (write(ready_fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
 		_exit(1);
 	for (;;)
@@ -56,19 +79,21 @@ static void __attribute__((noreturn)) user_child(int ready_fd)
 
 static int user_of(int ready_fd, uid_t base)
 {
-	int proc = -1, fd, err;
+	struct user_answer answer = { .proc = -1, .user = -1 };
+	int err;
 
-	if (read(ready_fd, &proc, sizeof(proc)) != (ssize_t)sizeof(proc))
+	if (read(ready_fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
 		return -EIO;
-	if (proc < 0)
-		return proc;
-	err = map_write(proc, "uid_map", base);
+	err = answer.err;
 	if (!err)
-		err = map_write(proc, "gid_map", base);
-	fd = err ? err : openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	err = fd < 0 && !err ? -errno : err;
-	close(proc);
-	return err ? err : fd;
+		err = map_write(answer.proc, "uid_map", base);
+	if (!err)
+		err = map_write(answer.proc, "gid_map", base);
+	if (answer.proc >= 0)
+		close(answer.proc);
+	if (err && answer.user >= 0)
+		close(answer.user);
+	return err ? err : answer.user;
 }
 
 /* A child is in it until it has a descriptor. */
@@ -81,7 +106,7 @@ int space_user_make(uid_t base)
 		return -errno;
 	pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0)
-		user_child(ready[1]);
+		user_child(ready[1], base);
 	fd = pid < 0 ? -errno : user_of(ready[0], base);
 	if (pid > 0) {
 		kill((pid_t)pid, SIGKILL);
