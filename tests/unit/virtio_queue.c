@@ -332,6 +332,8 @@ static void *scribble_thread(void *arg)
 		__atomic_store_n(&d->len, lengths[i % 11 % 5], __ATOMIC_RELAXED);
 		__atomic_store_n(&d->next, (uint16_t)(i % 13 % 5), __ATOMIC_RELAXED);
 		__atomic_store_n(&d->flags, (uint16_t)(i % 17 % 4), __ATOMIC_RELAXED);
+		if (i % 64 == 0)
+			sched_yield(); /* where both have one processor */
 	}
 	return NULL;
 }
