@@ -241,7 +241,7 @@ int leaf_procs(const struct leaf *leaf)
 	return leaf->procs;
 }
 
-/* Nothing new comes to be in it meanwhile, so that a few rounds find all. */
+/* Nothing new comes to be in it meanwhile, so that a few rounds find all; what its owner starts next may fork again. */
 static int leaf_kill_each(const struct leaf *leaf)
 {
 	cleanup_free char *procs = leaf_file(leaf, "cgroup.procs"), *max = leaf_file(leaf, "pids.max");
@@ -255,7 +255,7 @@ static int leaf_kill_each(const struct leaf *leaf)
 		if (f)
 			fclose(f);
 	}
-	return err;
+	return err ? err : file_write(max, "max");
 }
 
 void leaf_kill(const struct leaf *leaf)
