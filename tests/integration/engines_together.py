@@ -12,23 +12,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, Refused, machine_pid, refused, run  # noqa: E402
+from appliance import Appliance, machine_pid, refused, run, until  # noqa: E402
 
 KERNEL = "import platform; print(platform.release())"
-
-
-def until(what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not (got := what()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return got
-
-
-def serves(a):
-    with contextlib.suppress(OSError, Refused):
-        return a.json("GET", "/healthz")["ready"]
-    return False
 
 
 def row(a, s):
@@ -92,7 +78,7 @@ def restarts(a):
     assert machine_pid(jail_paused) and machine_pid(own_paused) is None
     engines = {s: row(a, s)["engine"] for s in (own, jail, own_paused, jail_paused)}
     a.carreld_kill()
-    until(lambda: serves(a))
+    until(a.serves)
     assert engines == {s: row(a, s)["engine"] for s in engines}
     for s in (own_paused, jail_paused):
         assert row(a, s)["state"] == "paused"
@@ -183,7 +169,7 @@ def pool(a):
     until(lambda: waiting_jails(a, *mine), 120)
     waiting = machines(a) - set(mine)
     a.carreld_kill()
-    until(lambda: serves(a))
+    until(a.serves)
     until(lambda: not waiting & machines(a))
     second = from_pool(a)
     assert second["engine"] == "jail", second

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, Refused, end, machine_pid, refused, run, text  # noqa: E402
+from appliance import Appliance, end, machine_pid, refused, run, text, until  # noqa: E402
 
 LIMITS = {"memory_mb": 512}
 COUNTING = "import threading, time\nn = 0\ndef count():\n    global n\n    while True:\n        n += 1\n        time.sleep(0.01)\n" \
@@ -23,14 +23,6 @@ COUNTING = "import threading, time\nn = 0\ndef count():\n    global n\n    while
 
 def create(a, **spec):
     return a.create(limits=LIMITS, **spec)["id"]
-
-
-def until(what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not (got := what()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return got
 
 
 def row(a, s):
@@ -106,7 +98,7 @@ def pauses(a):
     assert cpu_ticks(s) == before
     refused(409, "wrong_state", a.execute, s, "print(1)")
     a.carreld_kill()
-    until(lambda: serves(a))
+    until(a.serves)
     assert row(a, s)["state"] == "paused" and machine_pid(s)
     assert cpu_ticks(s) == before
     assert a.json("POST", f"/v1/sandboxes/{s}/resume", {})["state"] == "running"
@@ -125,17 +117,11 @@ def pauses(a):
     a.kill(s)
 
 
-def serves(a):
-    with contextlib.suppress(OSError, Refused):
-        return a.json("GET", "/healthz")["ready"]
-    return False
-
-
 def runs_through_a_restart(a):
     s = create(a)
     run(a, s, COUNTING)
     a.carreld_kill()
-    until(lambda: serves(a))
+    until(a.serves)
     assert int(run(a, s, "print(n)")) > 0
     a.kill(s)
 

@@ -14,12 +14,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, Refused, end, machine_pid, text  # noqa: E402
+from appliance import Appliance, Refused, end, machine_pid, text, until  # noqa: E402
 
 POOL = 2
 SKEW_S = 0.05
 AT_ONCE = 50
-FILL_S = 120  # a loaded host; 2 s on an idle one
 HANG_S = 150
 
 IDENTITY = """
@@ -53,16 +52,8 @@ def stats(a):
     return a.json("GET", "/v1/stats")["pool"]
 
 
-def wait_for(what, seconds=FILL_S):
-    deadline = time.monotonic() + seconds
-    while not (got := what()):
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.1)
-    return got
-
-
 def full(a, n=POOL):
-    return wait_for(lambda: (s := stats(a))["ready"] >= n and not s["filling"] and s)
+    return until(lambda: (s := stats(a))["ready"] >= n and not s["filling"] and s)
 
 
 def ids_in(a):
@@ -79,10 +70,7 @@ def claim(a, **spec):
 def carreld_killed(a):
     a.carreld_kill()
 
-    def back():
-        with contextlib.suppress(OSError, Refused):
-            return a.json("GET", "/healthz")["ready"]
-    wait_for(back)
+    until(a.serves)
 
 
 def kernel_names(a, s):
@@ -165,7 +153,7 @@ def own(a):
     a.kill(s["id"])
     full(a)
     s = claim(a, timeout_s=4)
-    wait_for(lambda: a.json("GET", f"/v1/sandboxes/{s['id']}").get("end_reason") == "deadline", 30)
+    until(lambda: a.json("GET", f"/v1/sandboxes/{s['id']}").get("end_reason") == "deadline", 30)
 
 
 def past(a):
@@ -191,7 +179,7 @@ def lost(a):
     s = a.create()
     assert s["started"] in ("clone", "pool") and text(a.execute(s["id"], "print(1)")) == "1\n"
     a.kill(s["id"])
-    wait_for(lambda: not before & ids_in(a), 60)
+    until(lambda: not before & ids_in(a), 60)
     full(a)
     assert stats(a)["lost"] + 1 >= lost_before + len(before)  # one may have been taken at that moment
     # One that dies as it is taken: the sandbox comes up nevertheless.
@@ -222,7 +210,7 @@ def rebuilt(a):
     for p in rams:
         os.utime(p)
     # Whoever asks for figures looks at the snapshot.
-    wait_for(lambda: stats(a) and not before & ids_in(a))
+    until(lambda: stats(a) and not before & ids_in(a))
     full(a)
     s = claim(a)
     assert text(a.execute(s["id"], "print(1)")) == "1\n"
@@ -269,7 +257,7 @@ def crash(a):
     full(a)
     before = ids_in(a)
     carreld_killed(a)
-    wait_for(lambda: not before & ids_in(a), 60)
+    until(lambda: not before & ids_in(a), 60)
     full(a)
     for name in ("pool.disk", "pool.started", "pool.identified", "pool.warm", "pool.ready", "pool.taken", "create.committed"):
         crash_at(a, name)
@@ -298,7 +286,7 @@ def crash_at(a, name):
             a.create()
     t = threading.Thread(target=create)
     t.start()  # takes one, which has to be replaced
-    wait_for(lambda: stopped(pid))
+    until(lambda: stopped(pid))
     carreld_killed(a)
     t.join(HANG_S)
     for s in a.json("GET", "/v1/sandboxes")["sandboxes"]:
@@ -326,7 +314,7 @@ def gives_way(a):
     big = a.create(limits={"memory_mb": 1024, "disk_mb": 1024, "cpus": 0.5})
     two = a.create(limits={"memory_mb": 1024, "disk_mb": 1024, "cpus": 0.5})
     assert big["started"] == two["started"] == "clone"
-    wait_for(lambda: stats(a)["given_up"] > 0)
+    until(lambda: stats(a)["given_up"] > 0)
     a.kill(big["id"])
     a.kill(two["id"])
 

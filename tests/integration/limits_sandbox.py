@@ -4,20 +4,18 @@ a pause, in copies and over a restart of carreld, and without one everything is 
 
 usage: limits_sandbox.py [PART…]   (all parts without)
 """
-import contextlib
 import os
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import Appliance, end, refused, run, text  # noqa: E402
+from appliance import Appliance, end, refused, run, text, until  # noqa: E402
 
 SIZE = {"memory_mb": 1024, "cpus": 1, "disk_mb": 1024}
 INSIDE = {"pids": 40, "inodes": 300, "open_files": 100}
 # A kernel that starts makes files of its own.
 INODES_OWN = 60
 SAVES = os.environ.get("ENGINE") != "jail"
-WAIT_S = 120  # on a loaded host
 
 PROCESSES = """
 import os, signal
@@ -54,14 +52,6 @@ except OSError as e: print(errno.errorcode[e.errno], n)
 shutil.rmtree('/tmp/many')
 """
 BUSY = "import time\nuntil = time.monotonic() + {0}\nwhile time.monotonic() < until: pass"
-
-
-def wait_for(what, seconds=WAIT_S):
-    deadline = time.monotonic() + seconds
-    while not (got := what()):
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.1)
-    return got
 
 
 def state_of(a, s):
@@ -134,7 +124,7 @@ def all_inside(a):
 
 
 def from_the_pool(a):
-    wait_for(lambda: a.json("GET", "/v1/stats")["pool"]["ready"] >= 1)
+    until(lambda: a.json("GET", "/v1/stats")["pool"]["ready"] >= 1)
     asked = INSIDE if SAVES else {k: v for k, v in INSIDE.items() if k != "inodes"}
     s = a.create(timeout_s=3600, limits=asked)
     assert s["started"] == "pool" and s["limits"] == SIZE | asked, s
@@ -176,18 +166,14 @@ def cpu(a):
     last = end(a.execute(s, "while True: pass"))
     assert last["status"] == "died" and last["reason"] == "cpu-limit", last
     assert time.monotonic() - began > 5
-    row = wait_for(lambda: (r := state_of(a, s))["state"] == "ended" and r)
+    row = until(lambda: (r := state_of(a, s))["state"] == "ended" and r)
     assert row["end_reason"] == "cpu-limit" and "6 CPU seconds" in row["message"], row
 
 
 def carreld_again(a):
     a.carreld_kill()
 
-    def back():
-        with contextlib.suppress(Exception):
-            return a.json("GET", "/healthz")["ready"]
-        return False
-    wait_for(back)
+    until(a.serves)
 
 
 def over_a_restart(a):

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Usage on the whole path: processor and memory time, bytes and ends by owner and tag, as JSON and CSV; nothing is lost or counted
 twice when carreld is killed, and a paused sandbox costs nothing."""
-import contextlib
 import csv
 import io
 import os
@@ -10,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import TOP, Appliance, end, refused  # noqa: E402
+from appliance import TOP, Appliance, end, refused, until  # noqa: E402
 
 CARREL = os.path.join(TOP, "build", "carrel")
 BUSY = "import time\nuntil = time.monotonic() + {0}\nwhile time.monotonic() < until:\n    pass"
@@ -26,21 +25,10 @@ def usage(a, value=None, **query):
     return rows[0] if rows else {"sandboxes": 0, "cpu_s": 0, "mib_s": 0, "bytes_stored": 0, "ends": {}}
 
 
-def until(true, what):
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
 def carreld_killed(a):
     a.carreld_kill()
 
-    def back():
-        with contextlib.suppress(Exception):
-            return a.json("GET", "/healthz")["ready"]
-        return False
-    until(back, "carreld is back")
+    until(a.serves)
 
 
 def one_that_ends(a):
@@ -54,7 +42,7 @@ def one_that_ends(a):
     assert got["sandboxes"] == 1 and got["ends"] == {"asked": 1}, got
     assert 1.5 < got["cpu_s"] < 4 * took, (got, took)
     assert MEMORY_MB * 3 < got["mib_s"] < MEMORY_MB * (took + 1), (got, took)
-    until(lambda: usage(a, "a", tag="team")["bytes_stored"] > 100000, "bytes are counted")
+    until(lambda: usage(a, "a", tag="team")["bytes_stored"] > 100000)
     return got
 
 
@@ -62,13 +50,13 @@ def one_that_lives(a):
     began = time.monotonic()
     s = a.create(metadata={"team": "b"}, timeout_s=600)["id"]
     a.execute(s, BUSY.format(2))
-    until(lambda: usage(a, "b", tag="team")["cpu_s"] > 1, "a live one is read")
+    until(lambda: usage(a, "b", tag="team")["cpu_s"] > 1)
     before = usage(a, "b", tag="team")
     carreld_killed(a)
     after = usage(a, "b", tag="team")
     assert after["cpu_s"] >= before["cpu_s"] and after["mib_s"] >= before["mib_s"], (before, after)
     a.execute(s, BUSY.format(2))
-    until(lambda: usage(a, "b", tag="team")["cpu_s"] > before["cpu_s"] + 1, "it is read again")
+    until(lambda: usage(a, "b", tag="team")["cpu_s"] > before["cpu_s"] + 1)
     a.json("POST", f"/v1/sandboxes/{s}/pause", {})
     ran = time.monotonic() - began
     paused = usage(a, "b", tag="team")

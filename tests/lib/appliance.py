@@ -33,6 +33,15 @@ def skip(reason):
     sys.exit(SKIP)
 
 
+def until(what, seconds=120):
+    """What it gives, once that is true: for what no event tells of. The time is for a loaded host."""
+    deadline = time.monotonic() + seconds
+    while not (got := what()):
+        assert time.monotonic() < deadline, f"it did not come to that within {seconds} s"
+        time.sleep(0.1)
+    return got
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -148,6 +157,11 @@ class Appliance:
         with open(os.pidfd_open(pid), "rb") as dead:
             os.kill(pid, signal.SIGKILL)
             select.select([dead], [], [])
+
+    def serves(self):
+        with contextlib.suppress(OSError, http.client.HTTPException, Refused):
+            return self.json("GET", "/healthz")["ready"]
+        return False
 
     # --- HTTP ---
 
