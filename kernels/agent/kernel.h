@@ -63,7 +63,7 @@ struct kernel {
 	uv_timer_t timer, interrupt_timer;
 	unsigned open_handles;
 
-	pid_t pid;
+	pid_t pid, last_pid; /* 0: none; of the generation before */
 	struct reaper_watch watch;
 	bool ended_early;
 	int status;

@@ -126,9 +126,21 @@ static json_t *dead_json(struct kernel *k, bool restarting)
 	return dead;
 }
 
+/* The killed of the last one: hundreds of them may take their memory and their places with them for seconds, and the
+ * next would die of that. */
+static bool group_dies(const struct kernel *k)
+{
+	return k->last_pid && kill(-k->last_pid, 0) == 0 && now_ms() - k->since < KERNEL_GONE_MS;
+}
+
 static void start_again(uv_timer_t *timer)
 {
-	kernel_start(timer->data);
+	struct kernel *k = timer->data;
+
+	if (group_dies(k))
+		uv_timer_start(timer, start_again, DRAIN_TICK_MS, 0);
+	else
+		kernel_start(k);
 }
 
 /* This generation is over: tell, then the next one, or nothing. */
@@ -147,12 +159,15 @@ static void generation_over(struct kernel *k)
 	kernel_identity_end(k, NULL);
 	free(k->start_error);
 	k->start_error = NULL;
+	k->last_pid = k->pid;
 	k->pid = 0;
 	if (k->wish == KERNEL_WISH_DELETE)
 		return kernel_free(k);
 	kernel_phase_set(k, KERNEL_DEAD);
-	if (restarting && at_once)
+	if (restarting && at_once && !group_dies(k))
 		kernel_start(k);
+	else if (restarting && at_once)
+		uv_timer_start(&k->timer, start_again, DRAIN_TICK_MS, 0);
 	else if (restarting)
 		uv_timer_start(&k->timer, start_again, PARENT_RETRY_MS, 0);
 }

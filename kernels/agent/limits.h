@@ -50,6 +50,8 @@ enum {
 	 * between, end the restarting. */
 	KERNEL_DEATHS_MAX = 3,
 	KERNEL_DEATHS_MS = 10 * 1000,
+	/* How long a start waits for the killed of the generation before; 500 processes took 10 s. */
+	KERNEL_GONE_MS = 30 * 1000,
 	/* Undroppable bytes kept while no host is attached before the kernel waits. */
 	KERNEL_DETACHED_MAX = 8 * 1024 * 1024,
 

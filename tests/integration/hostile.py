@@ -32,7 +32,7 @@ def main():
                 b.play(case)
             except (AssertionError, OSError, ValueError, Refused):
                 failed.append(case.name)
-                print(f"{case.name}: FAILED\n{traceback.format_exc()}", flush=True)
+                print(f"{case.name}: FAILED\n{traceback.format_exc()}{b.ended()}", flush=True)
                 b.shared = None  # what it left behind is not the next one's
     assert not failed, failed
 

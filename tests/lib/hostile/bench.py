@@ -202,6 +202,11 @@ class Bench:
         if s == self.shared:
             self.shared = None
 
+    def ended(self):
+        """Which of its sandboxes ended, and why, for who reads of a failure."""
+        rows = [self.a.json("GET", "/v1/sandboxes/" + s) for s in self.a.created]
+        return "\n".join(f"{r['id']} {r['state']}: {r['end_reason']}: {r.get('message', '')}" for r in rows if r.get("end_reason"))
+
     def nobody_noticed(self):
         self.host.is_as_before()
         assert run(self.a, self.neighbour, "print(kept)") == "the neighbour\n"
