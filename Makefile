@@ -170,6 +170,7 @@ check: ## quick checks: unit tests and the sources' form
 
 bench: all ## the benchmark table
 	@tests/bench/run
+	@tests/bench/neighbour.py
 
 # The guests of the lab's tests, each alone in an initramfs.
 LAB_GUESTS := build/lab/hello build/lab/guest build/lab/files
