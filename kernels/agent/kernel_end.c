@@ -164,10 +164,8 @@ static void generation_over(struct kernel *k)
 	if (k->wish == KERNEL_WISH_DELETE)
 		return kernel_free(k);
 	kernel_phase_set(k, KERNEL_DEAD);
-	if (restarting && at_once && !group_dies(k))
-		kernel_start(k);
-	else if (restarting && at_once)
-		uv_timer_start(&k->timer, start_again, DRAIN_TICK_MS, 0);
+	if (restarting && at_once)
+		start_again(&k->timer);
 	else if (restarting)
 		uv_timer_start(&k->timer, start_again, PARENT_RETRY_MS, 0);
 }

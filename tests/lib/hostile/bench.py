@@ -10,7 +10,7 @@ import threading
 import time
 import typing
 
-from appliance import Appliance, Refused, end, run, text
+from appliance import Appliance, Refused, end, run, text, until
 
 MEMORY_MB = 512
 GUEST_MB = 1024  # its kernel, and what is prepared in it, live in there, too
@@ -203,10 +203,7 @@ class Bench:
             self.ends(case._replace(ends=r"crashed\(agent\): "), s)
 
     def ends(self, case, s):
-        limit = time.monotonic() + END_S
-        while (row := self.a.json("GET", f"/v1/sandboxes/{s}"))["state"] != "ended":
-            assert time.monotonic() < limit, row
-            time.sleep(0.1)
+        row = until(lambda: (r := self.a.json("GET", f"/v1/sandboxes/{s}"))["state"] == "ended" and r, END_S)
         said = f"{row['end_reason']}: {row.get('message', '')}"
         assert re.search(case.ends, said, re.S), said
         print(f"   ended {said}")

@@ -64,14 +64,20 @@ for _ in range(60):
 time.sleep(5)
 """
 
-MEMORY_FILE = """
+
+def fill(path):
+    """Writes there until it may not, and says why and how many MiB that were."""
+    return f"""
 import errno, os
 n = 0
 try:
-    with open('/dev/shm/x', 'wb') as f:
+    with open('{path}', 'wb') as f:
         while True: n += f.write(b'x' * (1 << 20))
 except OSError as e: print(errno.errorcode[e.errno], n >> 20)
 """
+
+
+MEMORY_FILE = fill("/dev/shm/x")
 MEMORY_FILE_AWAY = "import os\nif os.path.exists('/dev/shm/x'): os.unlink('/dev/shm/x')"
 
 # Shared memory that no process holds: nobody's end gives it back.
@@ -116,13 +122,7 @@ except OSError as e: print(errno.errorcode[e.errno], n >> 20)
 for fd in fds: os.close(fd)
 """
 
-DISK = """
-import errno, os
-n = 0
-try:
-    with open('/home/user/fill', 'wb') as f:
-        while True: n += f.write(b'x' * (1 << 20))
-except OSError as e: print(errno.errorcode[e.errno], n >> 20)
+DISK = fill("/home/user/fill") + """
 try: open('/home/user/more', 'w').write('x' * 100000); print('fits')
 except OSError as e: print(errno.errorcode[e.errno])
 """
