@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "proxy.h"
 #include "signals.h"
 
 enum { ERROR_BODY_MAX = 64 * 1024 };
@@ -82,15 +83,6 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
 	return lseek(t->rq->upload_fd, offset, origin) < 0 ? CURL_SEEKFUNC_CANTSEEK : CURL_SEEKFUNC_OK;
 }
 
-static bool is_loopback(const char *url)
-{
-	const char *host = strstr(url, "://");
-
-	host = host ? host + 3 : url;
-	return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-	       strncasecmp(host, "localhost", 9) == 0;
-}
-
 static void add_header(struct transfer *t, const char *line)
 {
 	struct curl_slist *longer = curl_slist_append(t->headers, line);
@@ -141,7 +133,7 @@ static int set_up(struct http *h, struct transfer *t)
 	curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	if (h->where.cacert[0])
 		curl_easy_setopt(t->curl, CURLOPT_CAINFO, h->where.cacert);
-	if (is_loopback(url))
+	if (proxy_is_loopback(url))
 		curl_easy_setopt(t->curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(t->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(t->curl, CURLOPT_CONNECTTIMEOUT, (long)HTTP_CONNECT_S);

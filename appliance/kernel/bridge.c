@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../command/proxy.h"
+
 /* --- files --- */
 
 static void on_files_timer(uv_timer_t *t);
@@ -176,16 +178,21 @@ static void signals_watch(struct bridge *b)
 int bridge_run(struct command *c, const struct bridge_options *options)
 {
 	struct bridge b = { .command = c, .options = options, .parent_fd = -1 };
-	char why[512] = "Out of memory.";
+	char why[512] = "Out of memory.", proxy[512];
 	struct connection where;
 
+	if (proxy_find(c->http.where.url, proxy, sizeof(proxy)) < 0)
+		return complain(EXIT_FAILED,
+				"WebSockets go through proxies of plain HTTP only, and the environment names %s: set http_proxy "
+				"or https_proxy to such a one, or no_proxy where the appliance is reached without.",
+				proxy);
 	uv_loop_init(&b.loop);
 	uv_timer_init(&b.loop, &b.files_timer);
 	b.files_timer.data = &b;
 	if (connection_from_file(options->connection_file, &where, why, sizeof(why)) < 0 ||
 	    local_open(&b.loop, &where, &bridge_local_ops, &b, &b.local, why, sizeof(why)) < 0)
 		return complain(EXIT_FAILED, "%s", why);
-	b.remote = remote_new(&b.loop, &c->http.where, &bridge_remote_ops, &b);
+	b.remote = remote_new(&b.loop, &c->http.where, proxy, &bridge_remote_ops, &b);
 	b.files = options->files ? copy_files_new(options->files) : NULL;
 	if (!b.remote || (options->files && !b.files))
 		return complain(EXIT_FAILED, "The WebSocket library does not start.");

@@ -387,7 +387,8 @@ static void on_log(int level, const char *line)
 	(void)line; /* a connection that fails is tried again, and told once in words of ours */
 }
 
-struct remote *remote_new(uv_loop_t *loop, const struct where *where, const struct remote_ops *ops, void *arg)
+struct remote *remote_new(uv_loop_t *loop, const struct where *where, const char *proxy,
+			  const struct remote_ops *ops, void *arg)
 {
 	struct remote *r = calloc(1, sizeof(*r));
 	struct lws_context_creation_info info = {
@@ -399,6 +400,10 @@ struct remote *remote_new(uv_loop_t *loop, const struct where *where, const stru
 		.uid = (uid_t)-1,
 		.pt_serv_buf_size = 64 * 1024,
 		.fd_limit_per_thread = 16,
+		/* NULL: the system's. */
+		.client_ssl_ca_filepath = where->cacert[0] ? where->cacert : NULL,
+		/* NULL would be another rule than that of the requests. */
+		.http_proxy_address = proxy,
 	};
 	unsigned char raw[16];
 	size_t i;

@@ -38,9 +38,9 @@ struct remote_ops {
 
 struct remote;
 
-/* NULL: out of memory, or libwebsockets does not start. where is borrowed. */
-struct remote *remote_new(uv_loop_t *loop, const struct where *where, const struct remote_ops *ops,
-			  void *arg);
+/* NULL: out of memory, or libwebsockets does not start. where is borrowed; proxy as proxy_find() gives it. */
+struct remote *remote_new(uv_loop_t *loop, const struct where *where, const char *proxy,
+			  const struct remote_ops *ops, void *arg);
 /* To that kernel from now on. */
 void remote_connect(struct remote *r, const char *kernel_id);
 /* -EMSGSIZE, -ENOBUFS: more than REMOTE_KEEP_MAX waits; -ENOMEM. */

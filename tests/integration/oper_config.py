@@ -16,6 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from appliance import TOP, Appliance, free_port, skip  # noqa: E402
+from tls import certificate  # noqa: E402
 
 CARREL = os.path.join(TOP, "build", "carrel")
 SAMPLE = os.path.join(TOP, "conf", "carrel.conf")
@@ -63,14 +64,6 @@ def sentences(d):
     assert doctor(write(path, " PORT = 8081 \nPLAINTEXT=yes\nBIND=::\n"))[0] == 0
     code, out = doctor(write(path, "PLAINTEXT=no\n"), "--json", BIND="192.0.2.1")
     assert code == 1 and json.loads(out)["faults"], out
-
-
-def certificate(d, name):
-    cert, key = os.path.join(d, name + ".pem"), os.path.join(d, name + ".key")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
-                    "/CN=carrel test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert], check=True, capture_output=True)
-    os.chmod(key, 0o600)
-    return cert, key
 
 
 def refused(d, said, **settings):

@@ -1,7 +1,8 @@
 """A TCP proxy in front of an appliance that cuts WebSockets in the middle of a byte stream.
 
 Plain HTTP passes untouched; a connection that asks for an upgrade is dropped,
-in both directions, when cut() says so or after a random number of bytes.
+in both directions, when cut() says so or after a random number of bytes. What
+is encrypted cannot be told apart: there every connection is taken for one.
 """
 import random
 import select
@@ -10,9 +11,9 @@ import threading
 
 
 class WsCutter:
-    def __init__(self, port, seed=None, every=None):
-        """every: (least, most) bytes to a client before a cut; None: only cut()."""
-        self.port_behind, self.every, self.random = port, every, random.Random(seed)
+    def __init__(self, port, seed=None, every=None, opaque=False):
+        """every: (least, most) bytes to a client before a cut; None: only cut(). opaque: it is encrypted."""
+        self.port_behind, self.every, self.opaque, self.random = port, every, opaque, random.Random(seed)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.cuts = self.sockets = 0
@@ -41,7 +42,7 @@ class WsCutter:
                     if not data:
                         return
                     if first:
-                        first, upgraded = False, b"upgrade: websocket" in data[:4096].lower()
+                        first, upgraded = False, self.opaque or b"upgrade: websocket" in data[:4096].lower()
                         if upgraded:
                             if self.refusing:
                                 return
