@@ -17,7 +17,8 @@ const char help_where[] =
 	"The appliance is found by CARREL_URL and CARREL_TOKEN, else by /etc/carrel/carrel.conf\n"
 	"(lines URL=…, TOKEN=… and, for a certificate of one's own, CACERT=…; CARREL_CONF names\n"
 	"another file, CARREL_CACERT such a certificate), else by the directory STATE\n"
-	"(./state) of a local `make run`.\n";
+	"(./state) of a local `make run`. Proxies are taken from the environment as curl takes\n"
+	"them (https_proxy, no_proxy), never for this machine's own addresses.\n";
 
 const char help_codes[] = "  0        done\n"
 			  "  1        failed; stderr says why\n"
