@@ -139,6 +139,8 @@ static void seal_done(void *arg)
 static void build_seal(struct template_build *b)
 {
 	build_step(b, STEP_SEAL);
+	/* Its machine is gone, and writing takes longer than a link is waited for. */
+	guest_hold(b->guest, true);
 	b->working = true;
 	if (hub_work(b->core->hub, seal_work, seal_done, b) < 0) {
 		b->working = false;

@@ -66,6 +66,7 @@ static struct {
 	const char *no_jail; /* why the host cannot run it; NULL: it can */
 	char adopted[8][SPAWN_ID_MAX + 16]; /* "ENGINE ID", in the order asked for */
 	unsigned adopts;
+	unsigned slow_disk_s; /* what the threads for files are busy for, from a template's end on */
 } fake;
 
 /* --- the agent --- */
@@ -369,6 +370,19 @@ static void fake_accept(uv_poll_t *poll, int status, int events)
 
 /* --- the engine --- */
 
+/* Nobody is there any more. */
+static void fake_hang_up(struct vm *vm)
+{
+	if (vm->listen_fd < 0)
+		return;
+	uv_poll_stop(&vm->poll);
+	link_uv_close(vm->binding);
+	vm->binding = NULL;
+	close(vm->listen_fd);
+	vm->listen_fd = -1;
+	unlink(vm->path);
+}
+
 static void fake_soon(uv_timer_t *timer)
 {
 	struct vm *vm = timer->data;
@@ -381,6 +395,7 @@ static void fake_soon(uv_timer_t *timer)
 		vm->ops.done(vm, 0, NULL, vm->arg);
 		break;
 	case SOON_ENDED:
+		fake_hang_up(vm);
 		vm->ops.ended(vm, vm->reason, "", vm->arg);
 		break;
 	default:
@@ -444,8 +459,30 @@ static int fake_start(struct engine *e, const struct vm_config *config, const st
 	return 0;
 }
 
+static void fake_disk_work(uv_work_t *work)
+{
+	(void)work;
+	sleep(fake.slow_disk_s);
+}
+
+static void fake_disk_done(uv_work_t *work, int status)
+{
+	(void)status;
+	free(work);
+}
+
+static void fake_disk_busy(uv_loop_t *loop)
+{
+	enum { UV_THREADS = 4 }; /* libuv's default */
+
+	for (int i = 0; i < UV_THREADS; i++)
+		CHECK_INT(uv_queue_work(loop, calloc(1, sizeof(uv_work_t)), fake_disk_work, fake_disk_done), 0);
+}
+
 static int fake_stop(struct vm *vm, const char *reason)
 {
+	if (vm->mode == VM_TEMPLATE && fake.slow_disk_s)
+		fake_disk_busy(vm->engine->loop);
 	if (!vm->reason[0])
 		snprintf(vm->reason, sizeof(vm->reason), "%s", reason);
 	return fake_later(vm, SOON_ENDED);
@@ -479,14 +516,12 @@ static void fake_free(struct vm *vm)
 		at = &(*at)->next;
 	*at = vm->next;
 	channel_free(vm->channel);
+	fake_hang_up(vm);
 	link_free(vm->link);
-	link_uv_close(vm->binding);
 	uv_close((uv_handle_t *)&vm->poll, fake_handle_closed);
 	uv_close((uv_handle_t *)&vm->soon, fake_handle_closed);
-	close(vm->listen_fd);
 	if (vm->unheard_fd)
 		close(vm->unheard_fd);
-	unlink(vm->path);
 }
 
 static int fake_probe(char *ret_why, unsigned size)
