@@ -90,4 +90,5 @@ def main():
             line(what, took, quiet, slowest)
 
 
-main()
+if __name__ == "__main__":
+    main()

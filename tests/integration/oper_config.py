@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import TOP, Appliance, free_port, skip  # noqa: E402
+from appliance import TOP, Appliance, free_port, skip, until  # noqa: E402
 from tls import certificate  # noqa: E402
 
 CARREL = os.path.join(TOP, "build", "carrel")
@@ -94,13 +94,6 @@ def ask(a, cert, path, token=None):
         return r.status, r.read()
 
 
-def until(true, what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
 def serves(a, cert):
     with contextlib.suppress(ssl.SSLError):
         return ask(a, cert, "/v1/me")[0] == 200
@@ -128,11 +121,11 @@ def logs(a, cert):
                 c.getresponse().read()
         inode = os.stat(os.path.join(folder, "access.log")).st_ino
         until(lambda: os.path.exists(os.path.join(folder, "access.log")) and os.stat(os.path.join(folder, "access.log")).st_ino != inode,
-              "the log is put aside")
+              but="the log was not put aside")
         assert n > 0 or sum(1 for _ in all_lines(folder)) >= had + 100
     assert sorted(os.path.basename(p) for p in glob.glob(os.path.join(folder, "access.log*"))) == ["access.log", "access.log.1", "access.log.2"]
     ask(a, cert, "/v1/after-that")
-    until(lambda: any("/v1/after-that" in l for l in open(os.path.join(folder, "access.log"), encoding="utf-8")), "nginx writes the new one")
+    until(lambda: any("/v1/after-that" in l for l in open(os.path.join(folder, "access.log"), encoding="utf-8")), but="nginx did not write the new one")
 
 
 def all_lines(folder):
@@ -161,7 +154,7 @@ def secure(d, cert, key, other):
         time.sleep(2)  # one without the other is left alone
         assert serves(a, cert) is False
         os.rename(key + ".new", key)
-        until(lambda: serves(a, cert), "the new certificate is served")
+        until(lambda: serves(a, cert), but="the new certificate was not served")
         assert ask(a, cert, "/v1/sandboxes")[1] == before
         a.created |= {s["id"] for s in json.loads(before)["sandboxes"]}
 

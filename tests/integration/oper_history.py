@@ -9,22 +9,14 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import TOP, Appliance, end, refused, text  # noqa: E402
+from appliance import TOP, Appliance, end, refused, text, until  # noqa: E402
 
 CARREL = os.path.join(TOP, "build", "carrel")
-PATIENCE_S = 60
 
 
 def store(a, sql, *values):
     with contextlib.closing(sqlite3.connect(os.path.join(a.state, "carrel.db"), timeout=20)) as db, db:
         return db.execute(sql, values).fetchall()
-
-
-def until(true, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def age(a, x, days):
@@ -49,7 +41,7 @@ def ageing(a, s):
     for x in young:
         age(a, x, 29)
     for x in old:
-        until(lambda: gone(a, x), f"{x} is kept")
+        until(lambda: gone(a, x), but=f"{x} was kept")
         for path in ("", "/stream", "/outputs/1/full"):
             e = refused(404, "not_found", a.request, "GET", f"/v1/executions/{x}{path}")
             assert "History is kept 30 days" in e.error["message"], e
@@ -60,12 +52,12 @@ def ageing(a, s):
     a.request("POST", f"/v1/executions/{running}/interrupt")
     assert end(list(stream))["status"] == "interrupted"
     age(a, running, 31)  # its end wrote its own times
-    until(lambda: gone(a, running), "it is over and old")
+    until(lambda: gone(a, running), but="what is over and old was kept")
     # Sandboxes that ended go as well, once nothing of them is left.
     other = busy
     a.kill(other)
     store(a, "UPDATE sandboxes SET ended_ms = ended_ms - 31 * 86400000 WHERE id = ?", other)
-    until(lambda: not store(a, "SELECT 1 FROM sandboxes WHERE id = ?", other), "an old sandbox stays")
+    until(lambda: not store(a, "SELECT 1 FROM sandboxes WHERE id = ?", other), but="an old sandbox was kept")
     e = refused(404, "not_found", a.request, "GET", "/v1/sandboxes/" + other)
     assert "History is kept 30 days" in e.error["message"], e
     return young
@@ -76,7 +68,7 @@ def own_bound(a, s, young):
     owner = a.json("PATCH", f"/v1/owners/{me}", {"quota": {"history_days": 20, "sandboxes": 7}})
     assert owner["quota"] == {"history_days": 20, "sandboxes": 7}, owner
     for x in young:
-        until(lambda: gone(a, x), "past its owner's days")
+        until(lambda: gone(a, x), but=f"{x} was kept past its owner's days")
     e = refused(404, "not_found", a.request, "GET", "/v1/executions/" + young[0])
     assert "History is kept 20 days" in e.error["message"], e
     for bad in ({"history_days": 0}, {"history_mb": "much"}, {"disk": 3}, "much", {"history_mb": -1}):
@@ -87,7 +79,7 @@ def own_bound(a, s, young):
     done = subprocess.run([CARREL, "owner", "set", me, "--history-mb", "1", "--json"], env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and '"history_mb":1' in done.stdout, done
     before = [a.execute(s, "print('m' * 500000)")[0]["execution_id"] for _ in range(4)]
-    until(lambda: gone(a, before[0]) and gone(a, before[1]), "past its owner's MiB")
+    until(lambda: gone(a, before[0]) and gone(a, before[1]), but="the first two were kept past their owner's MiB")
     assert not gone(a, before[3])
     a.json("PATCH", f"/v1/owners/{me}", {"quota": {}})
 
@@ -97,15 +89,15 @@ def killed(a, s):
     for n in range(3):
         made = [a.execute(s, "print('k' * 30000)")[0]["execution_id"] for _ in range(20)]
         store(a, "UPDATE executions SET queued_ms = 1, ended_ms = 1")
-        until(lambda: any(gone(a, x) for x in made), "nothing goes")
+        until(lambda: any(gone(a, x) for x in made), but="nothing went")
         a.carreld_kill()
-        until(lambda: all(gone(a, x) for x in made), "the next one goes on")
+        until(lambda: all(gone(a, x) for x in made), but="the next one did not go on")
         spools = set(os.listdir(os.path.join(a.state, "spool")))
         rows = {x for (x,) in store(a, "SELECT id FROM executions")}
         named = {x for (x,) in store(a, "SELECT DISTINCT execution_id FROM outputs WHERE spooled > 0")}
         assert spools <= rows, spools - rows
         assert named <= spools, named - spools
-        until(lambda: answers(a), "carreld is back")
+        until(lambda: answers(a), but="carreld was not back")
         assert text(a.execute(s, f"print({n})")) == f"{n}\n"
 
 

@@ -11,17 +11,10 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from appliance import Appliance, Refused, skip  # noqa: E402
+from appliance import Appliance, Refused, skip, until  # noqa: E402
 
 SIZE = "1500m"  # the snapshot, one sandbox's disk, and a little
 PIECE = 1 << 20
-
-
-def until(what, seconds=90):
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 def fill(state):

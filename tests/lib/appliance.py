@@ -33,11 +33,11 @@ def skip(reason):
     sys.exit(SKIP)
 
 
-def until(what, seconds=120):
+def until(what, seconds=120, but="it did not come to that"):
     """What it gives, once that is true: for what no event tells of. The time is for a loaded host."""
     deadline = time.monotonic() + seconds
     while not (got := what()):
-        assert time.monotonic() < deadline, f"it did not come to that within {seconds} s"
+        assert time.monotonic() < deadline, f"{but} within {seconds} s"
         time.sleep(0.1)
     return got
 

@@ -465,18 +465,12 @@ static void fake_disk_work(uv_work_t *work)
 	sleep(fake.slow_disk_s);
 }
 
-static void fake_disk_done(uv_work_t *work, int status)
-{
-	(void)status;
-	free(work);
-}
-
 static void fake_disk_busy(uv_loop_t *loop)
 {
-	enum { UV_THREADS = 4 }; /* libuv's default */
+	static uv_work_t work[4]; /* as many as libuv has threads */
 
-	for (int i = 0; i < UV_THREADS; i++)
-		CHECK_INT(uv_queue_work(loop, calloc(1, sizeof(uv_work_t)), fake_disk_work, fake_disk_done), 0);
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(uv_queue_work(loop, &work[i], fake_disk_work, NULL), 0);
 }
 
 static int fake_stop(struct vm *vm, const char *reason)
