@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The order of `auto`. carrel-vmm is for who asks for it (MONITOR=carrel-vmm) until the whole path has run on it:
- * so far the lab's tests have. */
-const struct engine_ops *const engines[] = { &engine_kvm_qemu, &engine_kvm, &engine_tcg, &engine_jail, NULL };
+/* The order of `auto`, and of the engine kvm's monitors. */
+const struct engine_ops *const engines[] = { &engine_kvm, &engine_kvm_qemu, &engine_tcg, &engine_jail, NULL };
 
 static struct vm *vm_find(struct engine *e, const char *id)
 {
