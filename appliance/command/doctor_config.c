@@ -45,6 +45,7 @@ static const struct key {
 	{ "TEMPLATE", TEXT },
 	{ "WHEELS", FOLDER },
 	{ "MEMORY_MB", NUMBER, 0, 16 * 1024 * 1024 },
+	{ "WRITE_MB_S", NUMBER, 0, 1024 * 1024 },
 	{ "SANDBOXES_PER_OWNER", NUMBER, 1, 100000 },
 	{ "POOL", NUMBER, 0, 512 },
 	{ "POOL_MAX", NUMBER, 0, 512 },

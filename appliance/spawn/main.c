@@ -52,6 +52,16 @@ static void groups_note(struct spawn *s)
 		fprintf(stderr, "carrel-spawn: cannot note its control group: %s\n", strerror(-err));
 }
 
+static void disk_find(struct spawn *s)
+{
+	struct stat st;
+	int err = fstat(s->run_fd, &st) != 0 ? -errno : cgroup_disk_of(st.st_dev, &s->disk);
+
+	if (err && s->options.write_mb_s)
+		fprintf(stderr, "carrel-spawn: what sandboxes write is not limited (WRITE_MB_S): %s lies on no disk that has a limit.\n",
+			s->options.run_dir);
+}
+
 static void end(struct spawn *s)
 {
 	if (s->options.stop_on_exit)
@@ -82,6 +92,7 @@ int main(int argc, char **argv)
 		return fail(message);
 	if (loop_open(&s, message, sizeof(message)) != 0)
 		return fail(message);
+	disk_find(&s);
 	groups_note(&s);
 	adopt_all(&s);
 	loop_run(&s);

@@ -9,12 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Past any disk; so that four times it is a number still. */
+enum { WRITE_MB_S_MAX = 1024 * 1024 };
+
 #define QEMU_NAME "qemu-system-x86_64"
 
 static const char usage[] =
 	"usage: carrel-spawn --socket PATH --run-dir DIR --client-uid UID --uid-base N\n"
 	"                    --keeper PATH --preload PATH [--qemu PATH] [--vmm PATH]\n"
-	"                    [--jail] [--stop-on-exit]\n"
+	"                    [--jail] [--write-mb-s N] [--stop-on-exit]\n"
 	"\n"
 	"  --socket        where carreld connects\n"
 	"  --run-dir       runtime directory of the sandboxes, root's\n"
@@ -23,6 +26,8 @@ static const char usage[] =
 	"                  65536 more for each sandbox of the engine jail\n"
 	"  --vmm           carrel-vmm, for the engine kvm\n"
 	"  --jail          sandboxes of the engine jail may be started: code on this host's kernel\n"
+	"  --write-mb-s    what one sandbox may write to the disk in a second, MiB; reading four\n"
+	"                  times that; 0, the default: not limited\n"
 	"  --stop-on-exit  SIGTERM ends every sandbox; without it they run on for the next start\n";
 
 static int number(const char *text, unsigned long max, unsigned *ret)
@@ -94,6 +99,7 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 		{ "qemu", required_argument, NULL, 'q' },
 		{ "vmm", required_argument, NULL, 'v' },
 		{ "jail", no_argument, NULL, 'j' },
+		{ "write-mb-s", required_argument, NULL, 'w' },
 		{ "stop-on-exit", no_argument, NULL, 'e' },
 		{ 0 },
 	};
@@ -127,6 +133,9 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 			break;
 		case 'e':
 			o.stop_on_exit = true;
+			break;
+		case 'w':
+			bad |= number(optarg, WRITE_MB_S_MAX, &o.write_mb_s);
 			break;
 		case 'c':
 			bad |= number(optarg, UINT_MAX - 1, &o.client_uid);

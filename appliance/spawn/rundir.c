@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -162,7 +163,7 @@ int rundir_file(int dir, const char *name, gid_t client_gid)
 	return file_new(dir, name, client_gid, 0640);
 }
 
-/* One struct as one file, for root only. */
+/* One struct as one file, for root only. One that an earlier version wrote may end before what came to it since. */
 static int struct_write(int dir, const char *name, const void *bytes, size_t size)
 {
 	int fd, err = 0;
@@ -177,16 +178,17 @@ static int struct_write(int dir, const char *name, const void *bytes, size_t siz
 	return err;
 }
 
-static int struct_read(int dir, const char *name, void *ret, size_t size)
+static int struct_read(int dir, const char *name, void *ret, size_t least, size_t size)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
+	memset(ret, 0, size);
 	n = read(fd, ret, size);
 	close(fd);
-	return n == (ssize_t)size ? 0 : -EBADMSG;
+	return n == (ssize_t)size || n == (ssize_t)least ? 0 : -EBADMSG;
 }
 
 static bool group_valid(const struct cgroup *group)
@@ -210,7 +212,7 @@ int rundir_record_write(int dir, const struct rundir_record *record)
 int rundir_record_read(int dir, struct rundir_record *ret)
 {
 	struct rundir_record r;
-	int err = struct_read(dir, "record", &r, sizeof(r));
+	int err = struct_read(dir, "record", &r, offsetof(struct rundir_record, cgroup.dirs[CGROUP_IO]), sizeof(r));
 
 	if (err)
 		return err;
@@ -229,7 +231,7 @@ int rundir_group_write(int base, const struct cgroup *group)
 int rundir_group_read(int base, struct cgroup *ret)
 {
 	struct cgroup group;
-	int err = struct_read(base, ".group", &group, sizeof(group));
+	int err = struct_read(base, ".group", &group, offsetof(struct cgroup, dirs[CGROUP_IO]), sizeof(group));
 
 	if (err)
 		return err;

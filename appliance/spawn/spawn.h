@@ -28,6 +28,9 @@ enum {
 	 * disk does not get faster. */
 	SPAWN_COPIES_MAX = 64,
 	SPAWN_EXIT_MS = 8000, /* all keepers at once, at --stop-on-exit */
+	/* Reading is given more: a machine's first start may find nothing in the page cache, and readers hold up
+	 * nobody's writes to a journal. */
+	SPAWN_READS_PER_WRITE = 4,
 	/* From --uid-base: a user of each sandbox's machine, one of each keeper, and a range
 	 * for each sandbox of the engine jail. */
 	SPAWN_UIDS_JAIL = 2 * SPAWN_SANDBOXES_MAX,
@@ -83,6 +86,7 @@ struct spawn_options {
 	gid_t client_gid;
 	uid_t uid_base;
 	bool jail; /* sandboxes of the engine jail may be started */
+	unsigned write_mb_s; /* what one sandbox may write to the disk; 0: as much as it can */
 	bool stop_on_exit;
 };
 
@@ -93,6 +97,7 @@ struct spawn {
 	int epoll_fd, run_fd;
 	struct watch listener, signals;
 	struct cgroup base; /* of what starts; what was adopted may lie in another */
+	dev_t disk;         /* below the runtime directory; 0: none whose traffic can be limited */
 	struct client clients[SPAWN_CLIENTS_MAX];
 	struct sandbox *sandboxes[SPAWN_SANDBOXES_MAX]; /* by slot */
 	struct group_left *groups_left;                 /* of sandboxes that ended */

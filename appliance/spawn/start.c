@@ -278,9 +278,13 @@ static int make_files(struct spawn *s, struct sandbox *b, const struct spawn_req
 		      struct keeper_fds *f, char *ret_message)
 {
 	const bool jail = r->engine == SPAWN_ENGINE_JAIL;
+	const uint64_t write_bytes_s = s->disk ? (uint64_t)s->options.write_mb_s << 20 : 0;
 	const struct cgroup_limits limits = { .memory_bytes = (uint64_t)r->host_memory_mb << 20,
 					      .cpu_milli = r->host_cpu_milli,
-					      .pids = jail ? JAIL_SPACE_PIDS_MAX : JAIL_PIDS_MAX };
+					      .pids = jail ? JAIL_SPACE_PIDS_MAX : JAIL_PIDS_MAX,
+					      .disk = s->disk,
+					      .write_bytes_s = write_bytes_s,
+					      .read_bytes_s = write_bytes_s * SPAWN_READS_PER_WRITE };
 	struct rundir_record record = { .slot = b->slot, .engine = r->engine };
 	int err;
 

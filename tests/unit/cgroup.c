@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,10 +119,14 @@ static void v2_own_service_steps_aside(void)
 	CHECK_STR(base.dirs[0], want);
 	CHECK_STR(get("v2/system.service/carrel-spawn/cgroup.procs"), "0");
 	CHECK_STR(get("v2/system.service/cgroup.subtree_control"), "+memory +cpu +pids");
+	CHECK_STR(get("v2/system.service/carrel-t/cgroup.subtree_control"), "+memory +cpu +pids");
 	/* And from inside that leaf the next start finds the same place. */
 	put("v2/system.service/cgroup.subtree_control", "cpu memory pids\n");
+	put("v2/system.service/cgroup.controllers", "cpu io memory pids\n");
 	CHECK_INT(find(&base, V2_MOUNT, "0::/system.service/carrel-spawn\n", message), 0);
 	CHECK_STR(base.dirs[0], want);
+	/* The last that was written; these files do not shrink. */
+	CHECK(strncmp(get("v2/system.service/carrel-t/cgroup.subtree_control"), "+io", 3) == 0);
 }
 
 static void v2_nothing_usable_is_a_sentence(void)
@@ -141,14 +146,15 @@ static void v2_nothing_usable_is_a_sentence(void)
 
 static void v2_limits_and_leaves(void)
 {
-	const struct cgroup_limits limits = { .memory_bytes = 608u << 20, .cpu_milli = 1200, .pids = 160 };
-	static const char *const files[] = { "memory.max", "memory.swap.max", "cpu.max", "pids.max" };
+	const struct cgroup_limits limits = { .memory_bytes = 608u << 20, .cpu_milli = 1200, .pids = 160, .disk = makedev(8, 16),
+					      .write_bytes_s = 100, .read_bytes_s = 400 };
+	static const char *const files[] = { "memory.max", "memory.swap.max", "cpu.max", "pids.max", "io.max" };
 	struct cgroup base = { .version = 2 }, cg, of;
 	char file[512];
 
 	snprintf(base.dirs[0], sizeof(base.dirs[0]), "%s/v2/user.slice/carrel-t", top);
 	dir("v2/user.slice/carrel-t/box");
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		snprintf(file, sizeof(file), "v2/user.slice/carrel-t/box/%s", files[i]);
 		put(file, "");
 	}
@@ -159,6 +165,7 @@ static void v2_limits_and_leaves(void)
 	CHECK_STR(get("v2/user.slice/carrel-t/box/memory.swap.max"), "0");
 	CHECK_STR(get("v2/user.slice/carrel-t/box/cpu.max"), "24000 20000");
 	CHECK_STR(get("v2/user.slice/carrel-t/box/pids.max"), "160");
+	CHECK_STR(get("v2/user.slice/carrel-t/box/io.max"), "8:16 wbps=100 rbps=400");
 	CHECK_STR(cgroup_thaw_text(&cg), "0");
 	put("v2/user.slice/carrel-t/box/guest/cgroup.freeze", "");
 	put("v2/user.slice/carrel-t/box/guest/cgroup.procs", "");

@@ -1,4 +1,4 @@
-/* One control group per sandbox: memory, CPU quota, processes, freezer.
+/* One control group per sandbox: memory, CPU quota, processes, disk traffic, freezer.
  *
  * Works on version 1 (each controller mounted apart) and on version 2 (one
  * tree, processes only in leaves) behind one ops table. Groups lie at
@@ -22,7 +22,7 @@
 enum { CGROUP_PATH_MAX = 384, CGROUP_NAME_MAX = 64 };
 
 /* Version 2 uses the first directory only. */
-enum cgroup_dir { CGROUP_MEMORY, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PIDS, CGROUP_FREEZER, CGROUP_DIRS };
+enum cgroup_dir { CGROUP_MEMORY, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PIDS, CGROUP_FREEZER, CGROUP_IO, CGROUP_DIRS };
 
 struct cgroup {
 	uint32_t version; /* 1 or 2 */
@@ -33,6 +33,9 @@ struct cgroup_limits {
 	uint64_t memory_bytes;
 	unsigned cpu_milli;
 	unsigned pids;
+	/* Where the host has no controller for it, nothing is limited. */
+	dev_t disk;
+	uint64_t write_bytes_s, read_bytes_s; /* 0: not limited */
 };
 
 struct cgroup_usage {
@@ -52,6 +55,10 @@ void cgroup_base_remove(const struct cgroup *base);
 /* The base that a sandbox's group lies in. */
 struct cgroup cgroup_base_of(const struct cgroup *cg);
 bool cgroup_same(const struct cgroup *a, const struct cgroup *b);
+
+/* The disk below a file system's device, which limits are for: a partition's whole disk. -ENODEV: it lies on none
+ * (memory, network, file systems of several disks). */
+int cgroup_disk_of(dev_t dev, dev_t *ret);
 
 int cgroup_make(struct cgroup *ret, const struct cgroup *base, const char *id,
 		const struct cgroup_limits *limits);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "jail_limits.h"
@@ -14,7 +15,7 @@ static const struct {
 } hierarchies[CGROUP_DIRS] = {
 	[CGROUP_MEMORY] = { "memory", true },    [CGROUP_CPU] = { "cpu", true },
 	[CGROUP_CPUACCT] = { "cpuacct", false }, [CGROUP_PIDS] = { "pids", true },
-	[CGROUP_FREEZER] = { "freezer", true },
+	[CGROUP_FREEZER] = { "freezer", true },  [CGROUP_IO] = { "blkio", false },
 };
 
 static int v1_base_dir(char *ret, size_t size, const char *name, const char *mountinfo,
@@ -74,6 +75,19 @@ static int memory_limit(const char *dir, uint64_t bytes)
 	return err == -ENOENT ? 0 : err;
 }
 
+/* What the kernel writes back later, in nobody's name, is not counted on this version. */
+static int io_limit(const char *dir, const char *file, dev_t disk, uint64_t bytes_s)
+{
+	char text[64];
+	int err;
+
+	if (!dir[0] || bytes_s == 0)
+		return 0;
+	snprintf(text, sizeof(text), "%u:%u %llu", major(disk), minor(disk), (unsigned long long)bytes_s);
+	err = cgroup_write(dir, file, text);
+	return err == -ENOENT ? 0 : err;
+}
+
 static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 {
 	const char *memory = cg->dirs[CGROUP_MEMORY], *cpu = cg->dirs[CGROUP_CPU];
@@ -94,7 +108,10 @@ static int v1_make(const struct cgroup *cg, const struct cgroup_limits *limits)
 			       (uint64_t)limits->cpu_milli * JAIL_CPU_PERIOD_US / 1000);
 	if (err)
 		return err;
-	return cgroup_write_u64(cg->dirs[CGROUP_PIDS], "pids.max", limits->pids);
+	err = cgroup_write_u64(cg->dirs[CGROUP_PIDS], "pids.max", limits->pids);
+	if (!err)
+		err = io_limit(cg->dirs[CGROUP_IO], "blkio.throttle.write_bps_device", limits->disk, limits->write_bytes_s);
+	return err ? err : io_limit(cg->dirs[CGROUP_IO], "blkio.throttle.read_bps_device", limits->disk, limits->read_bytes_s);
 }
 
 static int v1_delegate(const struct cgroup *cg, uid_t uid, uint64_t work_bytes)

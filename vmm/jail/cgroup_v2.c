@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "jail_limits.h"
@@ -29,6 +30,16 @@ static bool file_has_controllers(const char *dir, const char *file)
 
 	return cgroup_read(dir, file, words, sizeof(words)) == 0 && words_have(words, "memory") &&
 	       words_have(words, "cpu") && words_have(words, "pids");
+}
+
+/* Where the kernel or those above do not give it, disk traffic is not limited. */
+static void io_hand_down(const char *dir, const char *base)
+{
+	char words[256];
+
+	if (cgroup_read(dir, "cgroup.controllers", words, sizeof(words)) == 0 && words_have(words, "io") &&
+	    cgroup_write(dir, "cgroup.subtree_control", "+io") == 0)
+		(void)cgroup_write(base, "cgroup.subtree_control", "+io");
 }
 
 /* Only this process in dir: a service of its own (Delegate=yes). */
@@ -72,6 +83,8 @@ static int base_try(char *ret, size_t size, const char *dir, const char *name)
 		err = cgroup_mkdir(ret);
 	if (!err)
 		err = cgroup_write(ret, "cgroup.subtree_control", CONTROLLERS);
+	if (!err)
+		io_hand_down(dir, ret);
 	return err ? err : cgroup_write_u64(ret, "cpu.weight", cgroup_base_weight(100));
 }
 
@@ -120,6 +133,19 @@ static int leaf_path(const struct cgroup *cg, const char *leaf, char *ret, size_
 	return cgroup_path(ret, size, cg->dirs[0], leaf);
 }
 
+static int io_limit(const char *dir, const struct cgroup_limits *limits)
+{
+	char text[128];
+	int err, n;
+
+	if (limits->write_bytes_s == 0 || limits->read_bytes_s == 0)
+		return 0;
+	n = snprintf(text, sizeof(text), "%u:%u wbps=%llu rbps=%llu", major(limits->disk), minor(limits->disk),
+		     (unsigned long long)limits->write_bytes_s, (unsigned long long)limits->read_bytes_s);
+	err = (size_t)n < sizeof(text) ? cgroup_write(dir, "io.max", text) : -E2BIG;
+	return err == -ENOENT ? 0 : err;
+}
+
 static int v2_limits(const char *dir, const struct cgroup_limits *limits)
 {
 	char quota[48];
@@ -135,7 +161,9 @@ static int v2_limits(const char *dir, const struct cgroup_limits *limits)
 	if (err && err != -ENOENT)
 		return err;
 	err = cgroup_write(dir, "cpu.max", quota);
-	return err ? err : cgroup_write_u64(dir, "pids.max", limits->pids);
+	if (!err)
+		err = cgroup_write_u64(dir, "pids.max", limits->pids);
+	return err ? err : io_limit(dir, limits);
 }
 
 static int v2_make(const struct cgroup *cg, const struct cgroup_limits *limits)
