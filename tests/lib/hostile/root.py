@@ -1,12 +1,13 @@
 """Where a sandbox has a kernel of its own, whoever is root inside may do with it what he likes: it is the only one that
 ends, and by a name. In the engine jail nobody becomes root (tests/lib/hostile/surface.py)."""
+import contextlib
 import json
 import os
 import subprocess
 import tempfile
 import time
 
-from appliance import TOP, end, run, text
+from appliance import TOP, Refused, end, run, text
 from hostile.bench import Case
 
 ROOT = "root"  # the template's name
@@ -51,7 +52,20 @@ CLOCK = "date -s 2001-01-01; date -s 2090-01-01; cat /proc/uptime; date +%Y"
 MOUNTS = ("mount -t tmpfs none /home/user; mount -t tmpfs none /tmp; mount -o remount,ro /; umount -l /sys; mount -t tmpfs none /usr/lib/carrel; "
           "umount -l /dev/shm; echo done")
 UNBIND = "for d in /sys/bus/virtio/drivers/virtio_console/virtio*; do echo ${d##*/} >/sys/bus/virtio/drivers/virtio_console/unbind; done"
-GARBAGE = "for p in /dev/vport*; do head -c 300000 /dev/urandom >$p; done"
+# Its end of the link can be opened once, and process 1 has it: by its own descriptor, as only root can have it.
+GARBAGE = ("import ctypes, os\none = os.pidfd_open(1)\n"
+           "port = next(n for n in os.listdir(\"/proc/1/fd\") if \"vport\" in os.readlink(\"/proc/1/fd/\" + n))\n"
+           "fd = ctypes.CDLL(None).syscall(438, one, int(port), 0)\nprint(sum(os.write(fd, os.urandom(8192)) for _ in range({})), flush=True)\n")
+GARBAGE_PIECES = 40
+CONSOLE = ("import os, time\nfd, until = os.open(\"/dev/ttyS0\", os.O_WRONLY), time.monotonic() + {}\n"
+           "while time.monotonic() < until: os.write(fd, b\"x\" * 4096)\n")
+CONSOLE_S, CONSOLE_MAX = 6, 1 << 17  # twice KEEPER_LOG_MAX
+# All of its own disk, under the file system that is in use.
+DISK_SPOILT = ("import os\nd = os.open(\"/dev/vdb\", os.O_WRONLY)\n"
+               "for at in range(0, os.lseek(d, 0, 2), 1 << 20): os.pwrite(d, os.urandom(1 << 16), at)\nos.fsync(d); print(\"spoilt\")\n"
+               "open(\"/proc/sys/vm/drop_caches\", \"w\").write(\"3\"); os.sync()")
+DISKS_AWAY = ("for d in /sys/bus/virtio/drivers/virtio_blk/virtio*; do echo ${d##*/} >/sys/bus/virtio/drivers/virtio_blk/unbind; done; "
+              "echo 3 >/proc/sys/vm/drop_caches; echo away")
 DISKS = ("import os\nfor d in (\"/dev/vda\", \"/dev/vdb\"):\n    try: os.pwrite(os.open(d, os.O_WRONLY), b\"x\" * 4096, 1 << 20); print(d, \"written\")\n"
          "    except OSError as e: print(d, e.errno)\n")
 ROOT_BOMB = ("import os; open(\"/sys/fs/cgroup/cgroup.procs\", \"w\").write(\"0\"); open(\"/proc/self/oom_score_adj\", \"w\").write(\"-1000\")\n"
@@ -89,13 +103,27 @@ def stands_still(code):
     return drive
 
 
-def mounts(b, s):
+def console(b, s):
+    """What the host keeps of it has an end."""
+    run(b.a, s, as_root(python(CONSOLE.format(CONSOLE_S))))
+    kept = os.stat(os.path.join(b.a.state, "run", s, "console.log")).st_size
+    assert CONSOLE_MAX // 8 < kept < CONSOLE_MAX, kept
+
+
+def garbage(said, _):
+    assert said.split() == [str(GARBAGE_PIECES * 8192)], said
+
+
+def hurts_itself(shell, word):
     """Only itself is hurt: what it is asked for then is done or refused, in time."""
-    assert "done" in run(b.a, s, as_root(MOUNTS))
-    for x in ("print(1)", "import os; os._exit(1)", "print(2)"):
-        end(b.a.execute(s, x, timeout_s=30))
-    assert json.loads(b.a.request("GET", "/healthz")[1])["ready"]
-    b.a.kill(s)
+    def drive(b, s):
+        assert word in run(b.a, s, as_root(shell))
+        for language, code in (("python", "print(1)"), ("bash", "echo 1"), ("python", "import os; os._exit(1)"), ("python", "print(2)")):
+            with contextlib.suppress(Refused):
+                end(b.a.execute(s, code, language=language, timeout_s=30))
+        assert json.loads(b.a.request("GET", "/healthz")[1])["ready"]
+        b.a.kill(s)
+    return drive
 
 
 CASES = [
@@ -107,8 +135,13 @@ CASES = [
     Case("root: memory bomb above all limits", drive=stands_still(as_root(python(ROOT_BOMB))), root=True, ends="^(deadline|crashed|out-of-memory)"),
     Case("root: real-time loops without a bound", drive=stands_still(as_root(python(REAL_TIME))), root=True, ends="^(deadline|crashed)"),
     Case("root: clock", drive=clock_is_its_own, root=True),
-    Case("root: mounts", drive=mounts, root=True, ends="^asked"),
+    Case("root: mounts", drive=hurts_itself(MOUNTS, "done"), root=True, ends="^asked"),
     Case("root: link cut inside", drive=stands_still(as_root(UNBIND) + "\nwhile True: pass"), root=True, ends="^(deadline|crashed|protocol-error)"),
-    Case("root: garbage to the link", as_root(GARBAGE), root=True, status="ok|died"),
+    Case("root: garbage to the link", as_root(python(GARBAGE.format(GARBAGE_PIECES))), root=True, seen=garbage),
+    Case("root: garbage to the link without end", drive=stands_still(as_root(python(GARBAGE.format(1 << 40)))), root=True,
+         ends="^(deadline|protocol-error)"),
+    Case("root: flood of the console", drive=console, root=True),
     Case("root: writes to the disks", as_root(python(DISKS)), root=True, seen=disks),
+    Case("root: its disk spoilt", drive=hurts_itself(python(DISK_SPOILT), "spoilt"), root=True, ends="^asked"),
+    Case("root: disks taken away", drive=hurts_itself(DISKS_AWAY, "away"), root=True, ends="^asked"),
 ]
