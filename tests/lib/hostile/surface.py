@@ -195,7 +195,7 @@ def su_is_refused(b, s):
 
 CASES = [
     Case("calls", drive=calls),
-    Case("probes of /proc and /sys", PROBES, seen=probes),
+    Case("probes of /proc and /sys", PROBES, timeout_s=600, seen=probes),
     Case("mounts and namespaces", NAMESPACES, language="bash", status="ok|died"),
     Case("process 1 and what is root's", PID_ONE, seen=pid_one),
     Case("su", drive=su_is_refused),
