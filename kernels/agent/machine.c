@@ -124,8 +124,20 @@ static int loopback_up(void)
 	return ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
 }
 
+/* Open files are memory, which the control group of a kernel's children bounds. A number for all of the machine would let
+ * one kernel's children take those of the other. */
+static int files_unbounded(void)
+{
+	int err = file_write("/proc/sys/fs/file-max", "9223372036854775807");
+
+	/* In a jail it is the host's. */
+	return err == -EACCES || err == -EPERM || err == -EROFS ? 0 : err;
+}
+
 int machine_prepare(void)
 {
+	int err;
+
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(mounts); i++) {
@@ -139,5 +151,6 @@ int machine_prepare(void)
 			return -errno;
 		}
 	}
-	return loopback_up();
+	err = files_unbounded();
+	return err ? err : loopback_up();
 }
