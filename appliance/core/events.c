@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../store/clip.h"
+#include "json_text.h"
 
 static int line_append(const char *bytes, size_t len, void *arg)
 {
@@ -32,12 +33,24 @@ int events_add(struct events *e, const char *type, json_t *fields)
 	return 0;
 }
 
+/* What fits a line whatever it is: EVENT_TEXT_MAX bytes at six each. */
+static void text_line(struct events *e, const char *type, const char *text, size_t len)
+{
+	size_t before = e->lines.len;
+
+	buf_printf(&e->lines, "{\"type\":\"%s\",\"seq\":%llu,\"text\":", type, (unsigned long long)(e->seq + 1));
+	json_text_write(&e->lines, text, len);
+	buf_add_str(&e->lines, "}\n");
+	e->bytes += e->lines.len - before;
+	e->seq++;
+}
+
 void events_text(struct events *e, const char *type, const char *text, size_t len)
 {
 	while (len > 0) {
 		size_t n = len <= EVENT_TEXT_MAX ? len : utf8_head_cut(text, EVENT_TEXT_MAX);
 
-		events_add(e, type, json_pack("{s:s%}", "text", text, n));
+		text_line(e, type, text, n);
 		text += n;
 		len -= n;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_text.h"
 #include "link/limits.h"
 #include "times.h"
 
@@ -174,6 +175,43 @@ static int content_error(struct jupyter_msg *m)
 	return 0;
 }
 
+static bool token(const char **at, const char *end, const char *want)
+{
+	size_t len = strlen(want);
+
+	while (*at < end && **at == ' ')
+		(*at)++;
+	if ((size_t)(end - *at) < len || memcmp(*at, want, len) != 0)
+		return false;
+	*at += len;
+	while (*at < end && **at == ' ')
+		(*at)++;
+	return true;
+}
+
+/* {"name":…,"text":…} as kernels write it. False: the library reads it, or finds it wrong. */
+static bool stream_read(const struct part *p, struct jupyter_msg *m)
+{
+	const char *at = p->bytes, *end = at + p->len;
+	char *name = NULL, *text = NULL;
+	size_t name_len, len = 0;
+	bool ok;
+
+	ok = token(&at, end, "{") && token(&at, end, "\"name\"") && token(&at, end, ":") &&
+	     (name = json_text_read(&at, end, &name_len)) != NULL && token(&at, end, ",") &&
+	     token(&at, end, "\"text\"") && token(&at, end, ":") &&
+	     (text = json_text_read(&at, end, &len)) != NULL && token(&at, end, "}") && at == end;
+	if (ok) {
+		m->is_stderr = strcmp(name, "stderr") == 0;
+		m->text = m->stream = text;
+		m->len = len;
+	} else {
+		free(text);
+	}
+	free(name);
+	return ok;
+}
+
 static int content_stream(struct jupyter_msg *m)
 {
 	const char *name = json_string_value(json_object_get(m->content, "name"));
@@ -245,7 +283,7 @@ int jupyter_parse(const uint8_t *payload, size_t len, struct jupyter_msg *ret)
 	if (err < 0)
 		return err;
 	/* What nobody reads is not parsed: comm messages can be large. */
-	if (m.type != JUPYTER_OTHER) {
+	if (m.type != JUPYTER_OTHER && !(m.type == JUPYTER_STREAM && stream_read(&parts[PART_CONTENT], &m))) {
 		m.content = part_object(&parts[PART_CONTENT]);
 		err = m.content ? content_read(&m) : -EBADMSG;
 	}
@@ -261,6 +299,8 @@ void jupyter_msg_free(struct jupyter_msg *m)
 {
 	json_decref(m->content);
 	m->content = NULL;
+	free(m->stream);
+	m->stream = NULL;
 }
 
 static void add_u32(struct buf *b, size_t n)

@@ -10,8 +10,10 @@
 
 enum {
 	LINK_UV_READ = 64 * 1024,
-	/* Rounds of reading and of writing before the loop's others get their turn. */
+	/* Rounds of reading and of writing before the loop's others get their turn. The host reads once: what came is
+	 * parsed and kept right away, milliseconds for 64 KiB of a flood, and another sandbox's cell takes several turns. */
 	LINK_UV_ROUNDS = 8,
+	LINK_UV_SOCKET_READS = 1,
 };
 
 struct link_uv {
@@ -99,7 +101,9 @@ static bool link_uv_read_some(struct link_uv *b)
 
 static void link_uv_read(struct link_uv *b)
 {
-	for (int i = 0; i < LINK_UV_ROUNDS; i++)
+	const int rounds = b->kind == LINK_UV_SOCKET ? LINK_UV_SOCKET_READS : LINK_UV_ROUNDS;
+
+	for (int i = 0; i < rounds; i++)
 		if (!link_uv_read_some(b))
 			return;
 	link_uv_again(b);

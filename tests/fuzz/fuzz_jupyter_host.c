@@ -1,8 +1,9 @@
-/* FUZZ: appliance/core/jupyter.c appliance/core/json_bound.c appliance/core/buf.c appliance/core/events.c appliance/core/times.c appliance/core/utf8_split.c appliance/store/clip.c appliance/store/ids.c LIBS: -ljansson -lcrypto */
+/* FUZZ: appliance/core/jupyter.c appliance/core/json_bound.c appliance/core/buf.c appliance/core/events.c appliance/core/json_text.c appliance/core/times.c appliance/core/utf8_split.c appliance/store/clip.c appliance/store/ids.c LIBS: -ljansson -lcrypto */
 /* What a hostile agent or kernel may send up a channel, to the host's parser and
  * from there to events. The first byte chooses: a payload as it stands, or the
  * rest as the content of a well-formed message of some type. Every line that
- * comes out is one ASCII JSON object within its bound. */
+ * comes out is one ASCII JSON object within its bound; a stream's text is what
+ * the JSON library reads, on the way in and on the way out. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,38 @@ static void emit(struct events *e, const struct jupyter_msg *m)
 	}
 }
 
+/* content: of a stream. */
+static void check_text(const struct jupyter_msg *m, const uint8_t *content, size_t len)
+{
+	json_t *json = json_loadb((const char *)content, len, JSON_ALLOW_NUL, NULL), *text = json_object_get(json, "text");
+
+	if (!json_is_string(text) || json_string_length(text) != m->len ||
+	    memcmp(json_string_value(text), m->text, m->len) != 0)
+		abort();
+	json_decref(json);
+}
+
+/* The lines' text, one after another, is what they were made of. */
+static void check_told(const struct events *e, const struct jupyter_msg *m)
+{
+	const char *at = e->lines.bytes, *end = at + e->lines.len;
+	size_t told = 0;
+
+	while (at < end) {
+		const char *next = memchr(at, '\n', (size_t)(end - at));
+		json_t *json = json_loadb(at, (size_t)(next - at), JSON_ALLOW_NUL, NULL), *text = json_object_get(json, "text");
+		size_t len = json_string_length(text);
+
+		if (len > m->len - told || memcmp(json_string_value(text), m->text + told, len) != 0)
+			abort();
+		told += len;
+		at = next + 1;
+		json_decref(json);
+	}
+	if (told != m->len)
+		abort();
+}
+
 static void check_lines(const struct events *e)
 {
 	const char *at = e->lines.bytes, *end, *c;
@@ -105,6 +138,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (jupyter_parse((const uint8_t *)b.bytes, b.len, &m) == 0) {
 		emit(&e, &m);
 		check_lines(&e);
+		if (m.type == JUPYTER_STREAM && !(data[0] & 0x80))
+			check_text(&m, data + 1, size - 1);
+		if (m.type == JUPYTER_STREAM && e.lines.bytes)
+			check_told(&e, &m);
 		jupyter_msg_free(&m);
 	}
 	buf_free(&b);

@@ -54,6 +54,46 @@ static void refused(int channel, const char *type, const char *content)
 	CHECK_INT(parse(channel, type, content, &m), -EBADMSG);
 }
 
+/* A stream's text by whichever way is what the library reads. quick: the way of plain text. */
+static void stream_as_the_library(const char *content, bool quick)
+{
+	json_t *json = json_loads(content, JSON_ALLOW_NUL, NULL), *text = json_object_get(json, "text");
+	struct jupyter_msg m;
+	int err = parse(3, "stream", content, &m);
+
+	CHECK_INT(err, json_is_string(text) && json_is_string(json_object_get(json, "name")) ? 0 : -EBADMSG);
+	if (!err) {
+		CHECK((m.stream != NULL) == quick);
+		CHECK_INT(m.len, json_string_length(text));
+		CHECK(memcmp(m.text, json_string_value(text), m.len + 1) == 0);
+		CHECK_INT(m.is_stderr, strcmp(json_string_value(json_object_get(json, "name")), "stderr") == 0);
+		jupyter_msg_free(&m);
+	}
+	json_decref(json);
+}
+
+static void streams(void)
+{
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"plain\"}", true);
+	stream_as_the_library("{\"name\": \"stderr\", \"text\": \"as ipykernel writes it\"}", true);
+	stream_as_the_library(" { \"name\" : \"stderr\" , \"text\" : \"\" } ", true);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"\\n\\t\\r\\b\\f\\\\\\\"\\/\"}", true);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"\xe4\xb8\xad \xf0\x9f\x98\x80 \x7f\"}", true);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"\\u0000 \\u001b[1m \\ud83d\\ude00\"}", false);
+	stream_as_the_library("{\"text\":\"in another order\",\"name\":\"stdout\"}", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"first\",\"text\":\"second\"}", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"x\",\"more\":[1]}", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"a line\n\"}", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"\\x\"}", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"\xed\xa0\x80\"}", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"no end", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"no end\\", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":\"x\"} behind", false);
+	stream_as_the_library("{\"name\":\"stdout\",\"text\":7}", false);
+	stream_as_the_library("{\"name\"", false);
+	stream_as_the_library("", false);
+}
+
 static void good(void)
 {
 	struct jupyter_msg m;
@@ -200,6 +240,7 @@ static void request(void)
 
 int main(void)
 {
+	streams();
 	good();
 	wrong_types();
 	wrong_headers();
