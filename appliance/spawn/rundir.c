@@ -163,7 +163,7 @@ int rundir_file(int dir, const char *name, gid_t client_gid)
 	return file_new(dir, name, client_gid, 0640);
 }
 
-/* One struct as one file, for root only. One that an earlier version wrote may end before what came to it since. */
+/* One struct as one file, for root only. */
 static int struct_write(int dir, const char *name, const void *bytes, size_t size)
 {
 	int fd, err = 0;
@@ -178,6 +178,7 @@ static int struct_write(int dir, const char *name, const void *bytes, size_t siz
 	return err;
 }
 
+/* least: where the one of an earlier version ends, which lacks what has come to it since. */
 static int struct_read(int dir, const char *name, void *ret, size_t least, size_t size)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -238,6 +238,11 @@ static void v1_hierarchies_are_found_by_controller(void)
 	group("unified", "", "", "1\n");
 	CHECK_INT(find(&base, mounts, own, message), 0);
 	CHECK_INT(base.version, 1);
+	struct cgroup with_more = base;
+	snprintf(with_more.dirs[CGROUP_IO], sizeof(with_more.dirs[CGROUP_IO]), "%s/blkio/carrel-t", top);
+	CHECK(cgroup_same(&base, &with_more));
+	with_more.dirs[CGROUP_MEMORY][0] = '?';
+	CHECK(!cgroup_same(&base, &with_more));
 	snprintf(want, sizeof(want), "%s/memory/own/carrel-t", top);
 	CHECK_STR(base.dirs[CGROUP_MEMORY], want);
 	snprintf(want, sizeof(want), "%s/cpu/c/carrel-t", top);

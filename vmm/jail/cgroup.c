@@ -267,7 +267,7 @@ struct cgroup cgroup_base_of(const struct cgroup *cg)
 bool cgroup_same(const struct cgroup *a, const struct cgroup *b)
 {
 	for (int i = 0; i < CGROUP_DIRS; i++)
-		if (strcmp(a->dirs[i], b->dirs[i]) != 0)
+		if (a->dirs[i][0] && b->dirs[i][0] && strcmp(a->dirs[i], b->dirs[i]) != 0)
 			return false;
 	return a->version == b->version;
 }

@@ -54,6 +54,7 @@ int cgroup_base_open(struct cgroup *ret, const char *name, char *ret_message, si
 void cgroup_base_remove(const struct cgroup *base);
 /* The base that a sandbox's group lies in. */
 struct cgroup cgroup_base_of(const struct cgroup *cg);
+/* One that an earlier version noted may lack a hierarchy that has come to it since. */
 bool cgroup_same(const struct cgroup *a, const struct cgroup *b);
 
 /* The disk below a file system's device, which limits are for: a partition's whole disk. -ENODEV: it lies on none
