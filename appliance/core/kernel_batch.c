@@ -63,6 +63,7 @@ static void kernel_committed(void *arg)
 	struct kernel_commit *commit = arg;
 	struct kernel *k = commit->kernel;
 
+	k->uncommitted -= commit->bytes;
 	if (commit->err < 0)
 		executions_lose(commit);
 	if (commit->err < 0) {
@@ -115,7 +116,7 @@ static bool kernel_must_wait(struct kernel *k)
 {
 	struct execution *e = k->running;
 
-	if (store_busy(k->core->store))
+	if (store_busy(k->core->store) || k->uncommitted > KERNEL_UNCOMMITTED_MAX)
 		return true;
 	if ((!e || e->stop == STOP_NONE) && clients_behind(k))
 		return true;
@@ -210,6 +211,7 @@ void kernel_flush(void *arg)
 	commit->kernel = k;
 	commit->seq = k->batch_seq;
 	commit->bytes = k->unstored;
+	k->uncommitted += commit->bytes;
 	k->unstored = 0;
 	kernel_ref(k);
 	store_txn_submit(t, on_commit, commit);

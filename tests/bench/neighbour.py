@@ -52,6 +52,8 @@ class Neighbour:
 
 def beside(a, neighbour, code, rounds):
     ids = [a.create(timeout_s=3600)["id"] for _ in range(os.cpu_count())]
+    for i in ids:
+        a.execute(i, "1")  # their kernels are up: in the jail that takes longer than what follows
     threads = [threading.Thread(target=a.execute, args=(i, code)) for i in ids]
     for t in threads:
         t.start()
