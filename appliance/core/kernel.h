@@ -27,7 +27,7 @@ enum {
 	KERNEL_ACK_MS = 200,
 	KERNEL_ACK_BYTES = 256 * 1024,
 	/* Submitted to the store and not committed: what a flood may put before another sandbox's cell, which waits for
-	 * the same disk. Less did not make that wait shorter, more did (measured: 32 KiB to 4 MiB). */
+	 * the same disk. Less did not make that wait shorter, more made it longer (measured: 32 KiB to 4 MiB). */
 	KERNEL_UNCOMMITTED_MAX = 128 * 1024,
 	/* Frames that change nothing (busy, replies) are stored with the next that do. */
 	KERNEL_UNSTORED_MAX = 64 * 1024,
