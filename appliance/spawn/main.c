@@ -64,8 +64,8 @@ static void disk_find(struct spawn *s)
 
 static void end(struct spawn *s)
 {
-	if (s->options.stop_on_exit)
-		cgroup_base_remove(&s->base);
+	/* It stays where a sandbox does. */
+	cgroup_base_remove(&s->base);
 	unlink(s->options.socket);
 }
 

@@ -18,6 +18,13 @@ def keepers(*sandboxes):
                           check=False).stdout.split()
 
 
+def groups(state):
+    """The control group of all its sandboxes, by the name that carrel-spawn makes of its runtime directory."""
+    st = os.stat(os.path.join(state, "run"))
+    name = f"carrel-{st.st_dev:x}-{st.st_ino:x}"
+    return lambda: [root for root, dirs, _ in os.walk("/sys/fs/cgroup") if name in dirs]
+
+
 def main():
     p = subprocess.run([os.path.join(TOP, "conf", "run"), "nonsense"], capture_output=True, text=True, check=False)
     assert p.returncode == 2 and "usage" in p.stderr, p
@@ -26,6 +33,8 @@ def main():
         text(a, live, "x = 1")
         text(a, paused, "y = 2")
         a.json("POST", f"/v1/sandboxes/{paused}/pause")
+        left_groups = groups(a.state)
+        assert left_groups(), "the group's name is another"
         for number in (signal.SIGTERM, signal.SIGKILL):
             a.process.send_signal(number)
             a.process.wait(60)
@@ -36,6 +45,7 @@ def main():
             assert text(a, live, "x += 1; print(x)") == ("2\n" if number == signal.SIGTERM else "3\n")
         a.json("POST", f"/v1/sandboxes/{paused}/resume", {"timeout_s": 600})
         assert text(a, paused, "print(y)") == "2\n"
+    assert not left_groups(), left_groups()
 
 
 main()
