@@ -48,7 +48,7 @@ struct jupyter_msg {
 	enum jupyter_channel channel;
 	enum jupyter_type type;
 	char parent_id[JUPYTER_ID_MAX]; /* "" when there is none or it is too long to be ours */
-	json_t *content;                /* an object, with the members of its type checked as below; NULL: of a STREAM */
+	json_t *content;                /* an object, with the members of its type checked as below; NULL where .stream is not */
 	char *stream;                   /* its text, where that was not the library's to read; see json_text.h */
 	/* STATUS: .text = execution_state; STREAM: .text, .len, .is_stderr;
 	 * ERROR: .name, .text/.len = evalue, .traceback (array of strings);

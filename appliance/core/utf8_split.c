@@ -48,7 +48,7 @@ size_t utf8_valid(const char *text, size_t len)
 	size_t at = 0;
 
 	while (at < len) {
-		size_t n = c[at] < 0x80 ? 1 : lead_length(c[at]);
+		size_t n = lead_length(c[at]);
 
 		if (n == 0 || n > len - at || !prefix_valid(c + at, n))
 			break;
