@@ -10,40 +10,11 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import TOP, Appliance, skip  # noqa: E402
+from appliance import TOP, Appliance  # noqa: E402
+from notebook import REPLY_S, Notebook  # noqa: E402
 from ws_cutter import WsCutter  # noqa: E402
 
-try:
-    from jupyter_client.manager import start_new_kernel
-except ImportError:
-    skip("Debian's python3-jupyter-client is not installed")
-
 CARREL = os.path.join(TOP, "build", "carrel")
-REPLY_S = 60
-
-
-class Notebook:
-    """A kernel of the kernelspec carrel-python, in a folder of its own."""
-
-    def __init__(self, folder, **env):
-        self.folder = folder
-        self.km, self.kc = start_new_kernel(kernel_name="carrel-python", startup_timeout=REPLY_S, cwd=folder,
-                                            env={**os.environ, **env})
-
-    def run(self, code, **kw):
-        """-> (reply's content, [(msg_type, content)])"""
-        out = []
-        reply = self.kc.execute_interactive(code, timeout=REPLY_S, output_hook=lambda m: out.append(
-            (m["msg_type"], m["content"])), **kw)
-        return reply["content"], out
-
-    def text(self, code, **kw):
-        return "".join(c["text"] for t, c in self.run(code, **kw)[1] if t == "stream" and c["name"] == "stdout")
-
-    def end(self):
-        self.km.shutdown_kernel()
-        self.kc.stop_channels()
-        assert not self.km.is_alive()
 
 
 def kernelspecs(prefix):

@@ -8,51 +8,40 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from appliance import TOP, Appliance, skip  # noqa: E402
+from appliance import TOP, Appliance  # noqa: E402
 from connect_proxy import ConnectProxy  # noqa: E402
+from notebook import Notebook  # noqa: E402
 from tls import certificate  # noqa: E402
 from ws_cutter import WsCutter  # noqa: E402
 
-try:
-    from jupyter_client.manager import KernelManager, start_new_kernel
-except ImportError:
-    skip("Debian's python3-jupyter-client is not installed")
+from jupyter_client.manager import KernelManager  # noqa: E402
 
 CARREL = os.path.join(TOP, "build", "carrel")
-REPLY_S = 60
 
 
 @contextlib.contextmanager
 def notebook(folder, **env):
-    km, kc = start_new_kernel(kernel_name="carrel-python", startup_timeout=REPLY_S, cwd=folder, env={**os.environ, **env})
+    n = Notebook(folder, **env)
     try:
-        yield kc
+        yield n
     finally:
-        km.shutdown_kernel()
-        kc.stop_channels()
-
-
-def text(kc, code, **kw):
-    out = []
-    reply = kc.execute_interactive(code, timeout=REPLY_S, output_hook=lambda m: out.append(m["content"].get("text", "")), **kw)
-    assert reply["content"]["status"] == "ok", reply
-    return "".join(out)
+        n.end()
 
 
 def cells(folder):
     # A proxy of the environment is not for this machine's own addresses.
-    with notebook(folder, http_proxy="http://127.0.0.1:1", https_proxy="http://127.0.0.1:1") as kc:
+    with notebook(folder, http_proxy="http://127.0.0.1:1", https_proxy="http://127.0.0.1:1") as n:
         want = "".join(f"{i} {'x' * 1000}\n" for i in range(2000))
-        assert text(kc, "for i in range(2000): print(i, 'x' * 1000)") == want
-        assert text(kc, "print(input())", allow_stdin=True, stdin_hook=lambda m: kc.input("typed")) == "typed\n"
+        assert n.text("for i in range(2000): print(i, 'x' * 1000)") == want
+        assert n.text("print(input())", allow_stdin=True, stdin_hook=lambda m: n.kc.input("typed")) == "typed\n"
 
 
 def cuts(a, folder):
     cutter = WsCutter(a.port, seed=5, every=(20000, 90000), opaque=True)
     try:
-        with notebook(folder, CARREL_URL=f"https://127.0.0.1:{cutter.port}") as kc:
+        with notebook(folder, CARREL_URL=f"https://127.0.0.1:{cutter.port}") as n:
             want = "".join(f"{i} {'x' * 1000}\n" for i in range(600))
-            assert text(kc, "import time\nfor i in range(600): print(i, 'x' * 1000, flush=True); time.sleep(0.002)") == want
+            assert n.text("import time\nfor i in range(600): print(i, 'x' * 1000, flush=True); time.sleep(0.002)") == want
         assert cutter.cuts > 3, cutter.cuts
     finally:
         cutter.close()
@@ -72,8 +61,8 @@ def refused(folder, said, code=3, **env):
 def through_proxy(a, folder):
     """The name is the proxy's to find: nothing here knows it."""
     with ConnectProxy({"carrel.test": ("127.0.0.1", a.port)}) as proxy:
-        with notebook(folder, CARREL_URL="https://carrel.test:8443", https_proxy=f"http://user:word@127.0.0.1:{proxy.port}") as kc:
-            assert text(kc, "print(6 * 7)") == "42\n"
+        with notebook(folder, CARREL_URL="https://carrel.test:8443", https_proxy=f"http://user:word@127.0.0.1:{proxy.port}") as n:
+            assert n.text("print(6 * 7)") == "42\n"
         assert proxy.asked and proxy.keys == {"user:word"}, (proxy.asked, proxy.keys)
 
 
