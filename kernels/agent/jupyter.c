@@ -49,6 +49,7 @@ static void deliver(struct jupyter_socket *s, zmq_msg_t *parts, unsigned n)
 	struct wire_message m;
 
 	j->last = now_ms();
+	j->topic = (struct wire_part){ zmq_msg_data(&parts[0]), zmq_msg_size(&parts[0]) };
 	if (!unwrap(parts, n, &m, &signature)) {
 		log_line("a kernel sent a malformed message on channel %d; it is skipped", s->ch);
 		return;
@@ -290,6 +291,11 @@ int jupyter_request(struct jupyter *j, enum wire_channel ch, const char *type, j
 	m.part[WIRE_METADATA] = wire_text("{}");
 	m.part[WIRE_CONTENT] = wire_text(text);
 	return jupyter_send(j, ch, &m);
+}
+
+struct wire_part jupyter_topic(const struct jupyter *j)
+{
+	return j->topic;
 }
 
 uint64_t jupyter_last(const struct jupyter *j)

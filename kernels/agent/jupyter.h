@@ -48,6 +48,8 @@ void jupyter_kick(struct jupyter *j);
 bool jupyter_connected(const struct jupyter *j);
 /* True when no socket has a living other end and none holds a message. */
 bool jupyter_drained(struct jupyter *j);
+/* What stood before the message that is being told: iopub's topic. len 0: nothing. */
+struct wire_part jupyter_topic(const struct jupyter *j);
 /* Milliseconds of now_ms() when the last message came. */
 uint64_t jupyter_last(const struct jupyter *j);
 

@@ -32,6 +32,7 @@ struct jupyter {
 	struct signer *signer;                 /* NULL: no key */
 	char session[SESSION_DIGITS + 1];
 	uint64_t last;
+	struct wire_part topic;
 	bool closed, in_turn;
 	struct jupyter_socket socket[WIRE_CHANNELS];
 };

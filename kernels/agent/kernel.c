@@ -130,7 +130,7 @@ static struct kernel *kernel_new(struct agent *a, const char *id, const struct s
 
 	k->agent = a;
 	k->spec = spec;
-	k->stderr_fd = k->output_fd[0] = k->output_fd[1] = -1;
+	k->stderr_fd = k->output_fd[0] = k->output_fd[1] = k->unsent_fd = -1;
 	snprintf(k->id, sizeof(k->id), "%s", id);
 	STAILQ_INIT(&k->waiting);
 	uv_timer_init(&a->loop, &k->timer);

@@ -4,6 +4,7 @@
  * kernel_start.c    a process for the kernel, by its prepared parent or by argv
  * kernel_channel.c  frames of the host to and from its sockets
  * kernel_output.c   what it had printed and not sent when it died
+ * kernel_unsent.c   what it had read of that and its client had not received
  * kernel_end.c      how it is interrupted, stopped, seen to die, started anew
  * kernel_identity.c new randomness, environment and key for a running one
  *
@@ -75,6 +76,8 @@ struct kernel {
 	uv_poll_t *stderr_poll;
 	struct tail crash;
 	int output_fd[2]; /* the pipes of its stdout and stderr, to read what is left; -1 */
+	int unsent_fd;    /* memory of core/unsent.h; -1 */
+	uint64_t heard;   /* up to where its records were received */
 	char *cell;       /* header of the last execute_request handed over; may be NULL */
 
 	struct jupyter *jupyter;
@@ -128,6 +131,8 @@ void kernel_channel_hold(struct kernel *k); /* no frames to the kernel until flu
 void kernel_channel_state(struct kernel *k, json_t *state);
 /* A stream message about the last cell. Steals text. */
 void kernel_channel_stream(struct kernel *k, const char *name, json_t *text);
+/* A message of iopub whose header's place has its type only. */
+void kernel_channel_message(struct kernel *k, struct wire_message *m);
 void kernel_channel_free(struct kernel *k);
 extern const struct jupyter_ops kernel_jupyter_ops;
 
@@ -135,6 +140,13 @@ void kernel_output_open(struct kernel *k);
 /* Once it is dead and its sockets are empty: sends on what nobody read. */
 void kernel_output_left(struct kernel *k);
 void kernel_output_close(struct kernel *k);
+
+void kernel_unsent_open(struct kernel *k);
+void kernel_unsent_heard(struct kernel *k); /* the message of iopub that is being told */
+void kernel_unsent_left(struct kernel *k);
+/* The beginning of a line that was kept, after all else of the stream; to has UNSENT_LINE_MAX bytes. */
+size_t kernel_unsent_line(struct kernel *k, int stream, char *to);
+void kernel_unsent_close(struct kernel *k);
 
 void kernel_died(struct kernel *k, int status, bool status_known);
 /* There was no process for this generation; message is taken over. */

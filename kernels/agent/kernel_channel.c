@@ -196,18 +196,18 @@ static void forward(struct kernel *k, enum wire_channel ch, const struct wire_me
 	send_up(k, 'J', keep, payload, size);
 }
 
-enum { STREAM_HEADER = 256 };
+enum { OWN_HEADER = 256, OWN_TYPE_MAX = 64 };
 
-/* Of a stream message that the agent makes itself. */
-static void stream_header(char header[STREAM_HEADER])
+/* Of a message that the agent makes itself. */
+static void own_header(char header[OWN_HEADER], struct wire_part type)
 {
 	char id[33];
 
 	random_hex(id, 32);
-	snprintf(header, STREAM_HEADER,
+	snprintf(header, OWN_HEADER,
 		 "{\"msg_id\":\"%s\",\"session\":\"carrel\",\"username\":\"carrel\",\"date\":\"\","
-		 "\"msg_type\":\"stream\",\"version\":\"5.3\"}",
-		 id);
+		 "\"msg_type\":\"%.*s\",\"version\":\"5.3\"}",
+		 id, (int)type.len, (const char *)type.bytes);
 }
 
 void kernel_channel_stream(struct kernel *k, const char *name, json_t *text)
@@ -215,11 +215,11 @@ void kernel_channel_stream(struct kernel *k, const char *name, json_t *text)
 	cleanup_json json_t *content = json_pack("{s:s, s:o}", "name", name, "text", text);
 	cleanup_free char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
 	struct wire_message m = { .n = WIRE_SIGNED };
-	char header[STREAM_HEADER];
+	char header[OWN_HEADER];
 
 	if (!dump)
 		return log_line("output of kernel %s is lost: no memory", k->id);
-	stream_header(header);
+	own_header(header, wire_text("stream"));
 	m.part[WIRE_HEADER] = wire_text(header);
 	m.part[WIRE_PARENT] = wire_text(k->cell ? k->cell : "{}");
 	m.part[WIRE_METADATA] = wire_text("{}");
@@ -232,13 +232,13 @@ void kernel_channel_stream(struct kernel *k, const char *name, json_t *text)
 static void forward_too_large(struct kernel *k, enum wire_channel ch, const struct wire_message *m)
 {
 	struct wire_part type = wire_field(m->part[WIRE_HEADER], "msg_type");
-	char notice[512], reply[512], header[STREAM_HEADER];
+	char notice[512], reply[512], header[OWN_HEADER];
 	struct wire_message stand_in = { .n = WIRE_SIGNED };
 
 	if (m->part[WIRE_HEADER].len + m->part[WIRE_PARENT].len > CHANNEL_FRAME_MAX / 2)
 		return log_line("a message of kernel %s has a header beyond all bounds; it is skipped",
 				k->id);
-	stream_header(header);
+	own_header(header, wire_text("stream"));
 	snprintf(notice, sizeof(notice),
 		 "{\"name\":\"stderr\",\"text\":\"[carrel: a message of %zu bytes (%.*s) was left out: at "
 		 "most %d "
@@ -262,11 +262,41 @@ static void forward_too_large(struct kernel *k, enum wire_channel ch, const stru
 	forward(k, ch, &stand_in, true);
 }
 
+static bool is_type(struct wire_part type)
+{
+	size_t i;
+
+	for (i = 0; i < type.len; i++)
+		if (type.bytes[i] != '_' && (type.bytes[i] < 'a' || type.bytes[i] > 'z'))
+			return false;
+	return type.len > 0 && type.len <= OWN_TYPE_MAX;
+}
+
 static bool droppable(struct wire_part type, const struct wire_message *m)
 {
 	return wire_is(type, "stream") || wire_is(type, "display_data") ||
 	       wire_is(type, "update_display_data") || wire_is(type, "clear_output") ||
 	       (wire_is(type, "execute_result") && wire_size(m) > KEEP_MAX);
+}
+
+static void take(struct kernel *k, enum wire_channel ch, struct wire_part type, const struct wire_message *m)
+{
+	if (wire_size(m) > CHANNEL_FRAME_MAX)
+		forward_too_large(k, ch, m);
+	else
+		forward(k, ch, m, ch != WIRE_IOPUB || !droppable(type, m));
+}
+
+void kernel_channel_message(struct kernel *k, struct wire_message *m)
+{
+	struct wire_part type = m->part[WIRE_HEADER];
+	char header[OWN_HEADER];
+
+	if (!is_type(type))
+		return log_line("a message that kernel %s left unsent has no type", k->id);
+	own_header(header, type);
+	m->part[WIRE_HEADER] = wire_text(header);
+	take(k, WIRE_IOPUB, type, m);
 }
 
 static void on_own(struct kernel *k, enum wire_channel ch, struct wire_part type,
@@ -301,6 +331,8 @@ static void on_message(struct jupyter *j, enum wire_channel ch, const struct wir
 		k->iopub_seen = true;
 		kernel_start_heard(k);
 	}
+	if (ch == WIRE_IOPUB)
+		kernel_unsent_heard(k);
 	if (own)
 		return on_own(k, ch, type, m);
 	if (ch == WIRE_IOPUB && wire_is(type, "iopub_welcome"))
@@ -309,9 +341,7 @@ static void on_message(struct jupyter *j, enum wire_channel ch, const struct wir
 		k->busy = wire_is(wire_field(m->part[WIRE_CONTENT], "execution_state"), "busy");
 	if (over(k, ch, m))
 		return log_line("kernel %s floods its control channel; a message is dropped", k->id);
-	if (wire_size(m) > CHANNEL_FRAME_MAX)
-		return forward_too_large(k, ch, m);
-	forward(k, ch, m, ch != WIRE_IOPUB || !droppable(type, m));
+	take(k, ch, type, m);
 }
 
 static bool on_full(struct jupyter *j, void *arg)

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "agent.h"
+#include "core/unsent.h"
 #include "kernel.h"
 #include "spec.h"
 #include "tail.h"
@@ -20,6 +21,8 @@ void kernel_output_open(struct kernel *k)
 {
 	int i;
 
+	if (k->spec->core)
+		kernel_unsent_open(k);
 	for (i = 0; i < 2 && k->spec->core; i++) {
 		cleanup_free char *path = xasprintf("/proc/%d/fd/%d", (int)k->pid, i + 1);
 		struct stat st;
@@ -44,6 +47,7 @@ void kernel_output_close(struct kernel *k)
 			close(k->output_fd[i]);
 		k->output_fd[i] = -1;
 	}
+	kernel_unsent_close(k);
 }
 
 static void send_left(struct kernel *k, int i, char *bytes)
@@ -52,12 +56,13 @@ static void send_left(struct kernel *k, int i, char *bytes)
 	json_t *text;
 	ssize_t n;
 
-	while (len < LEFT_MAX) {
+	while (k->output_fd[i] >= 0 && len < LEFT_MAX) {
 		n = read(k->output_fd[i], bytes + len, LEFT_MAX - len);
 		if (n <= 0)
 			break;
 		len += (size_t)n;
 	}
+	len += kernel_unsent_line(k, i, bytes + len);
 	text = len ? text_json(bytes, len) : NULL;
 	if (text)
 		kernel_channel_stream(k, names[i], text);
@@ -65,12 +70,11 @@ static void send_left(struct kernel *k, int i, char *bytes)
 
 void kernel_output_left(struct kernel *k)
 {
-	cleanup_free char *bytes = xcalloc(1, LEFT_MAX);
+	cleanup_free char *bytes = xcalloc(1, LEFT_MAX + UNSENT_LINE_MAX);
 	int i;
 
-	for (i = 0; i < 2; i++) {
-		if (k->output_fd[i] >= 0)
-			send_left(k, i, bytes);
-	}
+	kernel_unsent_left(k);
+	for (i = 0; i < 2; i++)
+		send_left(k, i, bytes);
 	kernel_output_close(k);
 }

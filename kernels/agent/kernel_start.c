@@ -95,6 +95,8 @@ static json_t *connection(struct kernel *k, const char *folder)
 
 	if (!c)
 		abort();
+	if (k->spec->core)
+		json_object_set_new(c, "carrel_unsent", json_true());
 	return c;
 }
 

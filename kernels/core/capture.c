@@ -21,11 +21,12 @@ static int open_pipe(struct capture *c, int i)
 	return dup2(fd[1], i + 1) < 0 ? -errno : 0;
 }
 
-int capture_open(struct capture *c, struct iopub *io)
+int capture_open(struct capture *c, struct iopub *io, struct unsent_line *line)
 {
 	int i, err = 0;
 
 	*c = (struct capture){ .read_fd = { -1, -1 }, .write_fd = { -1, -1 }, .iopub = io, .discard = true };
+	c->line = line ? line : c->own_line;
 	c->chunk = malloc(CAPTURE_CHUNK);
 	if (!c->chunk)
 		return -ENOMEM;
@@ -59,12 +60,12 @@ void capture_close(struct capture *c)
 
 bool capture_hold(struct capture *c, int i, const char *data, size_t n)
 {
-	struct capture_line *line = &c->line[i];
+	struct unsent_line *line = &c->line[i];
 	bool held, first;
 
 	pthread_mutex_lock(&c->line_lock);
 	/* Text of the other stream was written before this. */
-	held = n > 0 && data[n - 1] != '\n' && line->n + n <= CAPTURE_LINE_MAX && c->line[!i].n == 0;
+	held = n > 0 && data[n - 1] != '\n' && line->n + n <= UNSENT_LINE_MAX && c->line[!i].n == 0;
 	first = held && line->n == 0;
 	if (held) {
 		memcpy(line->text + line->n, data, n);
@@ -100,8 +101,9 @@ void capture_fork_parent(struct capture *c)
 
 void capture_fork_child(struct capture *c)
 {
-	/* The parent will write these. */
-	c->line[0].n = c->line[1].n = 0;
+	/* The parent will write what is kept. */
+	c->own_line[0].n = c->own_line[1].n = 0;
+	c->line = c->own_line;
 	pthread_mutex_unlock(&c->line_lock);
 	/* Its thread is not here, and may have been holding its lock. */
 	c->iopub = NULL;
@@ -141,7 +143,7 @@ static size_t drain_one(struct capture *c, int i, struct buf *text)
  * more between the last read and the taking. */
 static size_t drain_held(struct capture *c, int i, struct buf *text)
 {
-	struct capture_line *line = &c->line[i];
+	struct unsent_line *line = &c->line[i];
 	size_t n = 0;
 
 	pthread_mutex_lock(&c->line_lock);

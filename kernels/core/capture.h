@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "core/iopub.h"
+#include "core/unsent.h"
 #include "core/utf8.h"
 
 enum {
@@ -27,19 +28,11 @@ enum {
 	/* Bytes of one stream that one drain takes: twice a full pipe, so that a
 	 * child that never stops writing cannot hold the end of a cell. */
 	CAPTURE_DRAIN_MAX = 2 * CAPTURE_PIPE_SIZE,
-	/* The beginning of a line that waits for the rest. Writes up to this size
-	 * (PIPE_BUF) do not mix with those of other processes. */
-	CAPTURE_LINE_MAX = 4096,
-	/* Milliseconds from the first byte to its reading: print() writes a line
-	 * in two pieces. */
+	/* Milliseconds at least from the first byte to its reading: print() writes a
+	 * line in two pieces. */
 	CAPTURE_GATHER_MS = 1,
 	/* Milliseconds between reads while little comes: bounds messages per second. */
 	CAPTURE_PACE_MS = 20,
-};
-
-struct capture_line {
-	size_t n;
-	char text[CAPTURE_LINE_MAX];
 };
 
 struct capture {
@@ -54,16 +47,17 @@ struct capture {
 	char *chunk;
 	/* Guarded by line_lock, which nobody holds while writing to a pipe. */
 	pthread_mutex_t line_lock;
-	struct capture_line line[2];
+	struct unsent_line *line;       /* two: own_line, or in memory that outlives the process */
+	struct unsent_line own_line[2];
 };
 
-/* Make the pipes and put them on descriptors 1 and 2. -errno. */
-int capture_open(struct capture *c, struct iopub *io);
+/* Make the pipes and put them on descriptors 1 and 2. line: two, NULL for its own. -errno. */
+int capture_open(struct capture *c, struct iopub *io, struct unsent_line *line);
 void capture_close(struct capture *c);
 /* True when the text was kept as the beginning of a line: nothing more to do.
  * False: it was not, and capture_take_line() and a write must follow. */
 bool capture_hold(struct capture *c, int i, const char *data, size_t n);
-/* Move what is kept to out, which has CAPTURE_LINE_MAX bytes. Returns its size. */
+/* Move what is kept to out, which has UNSENT_LINE_MAX bytes. Returns its size. */
 size_t capture_take_line(struct capture *c, int i, char *out);
 /* For pthread_atfork(): a child has the pipes, and its own beginnings of lines. */
 void capture_fork_prepare(struct capture *c);

@@ -17,7 +17,8 @@ int connection_from_json(const json_t *j, struct connection *ret, char *why, siz
 	const char *ip = json_string_value(json_object_get(j, "ip"));
 	const char *scheme = json_string_value(json_object_get(j, "signature_scheme"));
 	const json_t *key = json_object_get(j, "key");
-	struct connection c = { .key_len = json_string_length(key) };
+	struct connection c = { .key_len = json_string_length(key),
+				.unsent = json_is_true(json_object_get(j, "carrel_unsent")) };
 	int i, n;
 
 	if (!transport)

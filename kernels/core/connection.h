@@ -2,6 +2,7 @@
 #ifndef CARREL_CONNECTION_H
 #define CARREL_CONNECTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <jansson.h>
 #include "core/wire.h"
@@ -20,6 +21,7 @@ struct connection {
 	int port[CHANNELS];
 	char key[WIRE_KEY_MAX];
 	size_t key_len;
+	bool unsent; /* whoever started the kernel looks after its last words (core/unsent.h) */
 };
 
 /* Both leave ret untouched on failure, and write a sentence to why.

@@ -88,7 +88,7 @@ static int start_threads(struct core *c, const struct socks *s, char *why, size_
 		err = wire_signer_init(&signer[i], c->conn.key, c->conn.key_len);
 	if (!err) {
 		c->signer = signer[0];
-		err = iopub_start(&c->iopub, s->iopub, &c->session, &c->capture, &signer[1]);
+		err = iopub_start(&c->iopub, s->iopub, &c->session, &c->capture, c->unsent, &signer[1]);
 	}
 	if (!err)
 		err = control_start(&c->control, c, s->control, &signer[2], info);
@@ -126,7 +126,10 @@ int core_start(struct core *c, const struct connection *conn, const struct lang_
 		return err;
 	c->shell = s.shell;
 	c->stdin_sock = s.stdin_sock;
-	err = capture_open(&c->capture, &c->iopub);
+	c->unsent = conn->unsent ? unsent_new() : NULL;
+	if (conn->unsent && !c->unsent)
+		return FAIL("the system refuses memory for what a crash must not take: %s", strerror(errno));
+	err = capture_open(&c->capture, &c->iopub, c->unsent ? c->unsent->line : NULL);
 	if (err)
 		return FAIL("cannot make the pipes of standard output: %s", strerror(-err));
 	/* C code's own lines keep their order with what Python writes. */

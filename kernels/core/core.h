@@ -49,6 +49,7 @@ struct core {
 	struct wire_signer signer; /* of shell and stdin */
 	struct iopub iopub;
 	struct capture capture;
+	struct unsent *unsent; /* NULL: nobody looks after it */
 	struct control control;
 	struct heartbeat heartbeat;
 	int wake_fd; /* a request came by control, or it is time to stop */

@@ -2,6 +2,7 @@
 #include "core/iopub_item.h"
 #include "core/log.h"
 #include "core/threads.h"
+#include "core/unsent.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +27,13 @@ void iopub_item_free(struct iopub_item *item)
 	buf_free(&item->content);
 	parent_unref(item->parent);
 	free(item);
+}
+
+struct slice iopub_item_metadata(const struct iopub_item *item)
+{
+	const char *text = item->metadata ? item->metadata : "{}";
+
+	return (struct slice){ text, strlen(text) };
 }
 
 /* ---- queue ---- */
@@ -66,9 +74,25 @@ static void hold_locked(struct iopub *io)
 		iopub_wake_locked(io);
 }
 
+static void record(struct iopub *io, struct iopub_item *item)
+{
+	struct slice part[WIRE_PARTS + WIRE_BUFFERS_MAX] = {
+		[WIRE_HEADER] = { item->type, strlen(item->type) },
+		[WIRE_PARENT] = parent_slice(item->parent),
+		[WIRE_METADATA] = iopub_item_metadata(item),
+		[WIRE_CONTENT] = { item->content.data, item->content.len },
+	};
+	size_t i;
+
+	for (i = 0; i < item->n_buffers && i < WIRE_BUFFERS_MAX; i++)
+		part[WIRE_PARTS + i] = (struct slice){ item->buffers[i].data, item->buffers[i].len };
+	item->end = unsent_message(io->unsent, part, WIRE_PARTS + i);
+}
+
 static void put_item(struct iopub *io, struct iopub_item *item)
 {
 	pthread_mutex_lock(&io->lock);
+	record(io, item);
 	queue_append(io, item);
 	if (!io->holding || !can_wait(item))
 		iopub_wake_locked(io);
@@ -217,6 +241,7 @@ int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const ch
 		before = item->content.len;
 		buf_json_escape(&item->content, text, len);
 		item->text += len;
+		item->end = unsent_text(io->unsent, stream, text, len);
 		item->bytes += item->content.len - before;
 		io->queued += item->content.len - before;
 	}
@@ -288,13 +313,13 @@ int iopub_wait_empty(struct iopub *io, int timeout_ms)
 /* ---- start and end ---- */
 
 int iopub_start(struct iopub *io, void *sock, struct session *session, struct capture *capture,
-		const struct wire_signer *signer)
+		struct unsent *unsent, const struct wire_signer *signer)
 {
 	size_t size = sizeof(io->sock_fd);
 	pthread_condattr_t attr;
 	int err;
 
-	*io = (struct iopub){ .sock = sock, .session = session, .capture = capture, .signer = *signer };
+	*io = (struct iopub){ .sock = sock, .session = session, .capture = capture, .unsent = unsent, .signer = *signer };
 	io->tail = &io->head;
 	if (zmq_getsockopt(sock, ZMQ_FD, &io->sock_fd, &size))
 		return -errno;

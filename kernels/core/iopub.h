@@ -32,6 +32,7 @@ enum {
 };
 
 struct capture;
+struct unsent;
 struct iopub_item;
 
 struct iopub_buffer {
@@ -43,6 +44,7 @@ struct iopub {
 	void *sock;
 	struct session *session;
 	struct capture *capture;
+	struct unsent *unsent; /* borrowed; NULL: nobody looks after it */
 	struct wire_signer signer;
 	pthread_t thread;
 	bool started;
@@ -65,7 +67,7 @@ struct iopub {
 /* sock is bound by the caller and belongs to this object from here on.
  * -errno; nothing is left behind then. */
 int iopub_start(struct iopub *io, void *sock, struct session *session, struct capture *capture,
-		const struct wire_signer *signer);
+		struct unsent *unsent, const struct wire_signer *signer);
 /* Send what is queued, at most for timeout_ms, then close the socket. A thread
  * that a stuck subscriber holds is left alone: the process is about to end. */
 void iopub_stop(struct iopub *io, int timeout_ms);

@@ -17,12 +17,14 @@ struct iopub_item {
 	size_t n_buffers;
 	size_t bytes; /* counted in iopub.queued */
 	int stream;
-	size_t text; /* bytes of text before escapes */
+	size_t text;  /* bytes of text before escapes */
+	uint64_t end; /* of its record in unsent; 0: none */
 };
 
 extern const char *const iopub_stream_names[2];
 
 void iopub_item_free(struct iopub_item *item);
+struct slice iopub_item_metadata(const struct iopub_item *item);
 /* Send what is queued from the caller's thread, which holds sock_lock and gives
  * it back here. What finds no room is left to the thread. */
 void iopub_send_here(struct iopub *io);

@@ -4,6 +4,7 @@
 #include "core/sock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,23 +41,22 @@ static int send_message(struct iopub *io, const char *topic, const char *type, c
 
 static int send_item(struct iopub *io, struct iopub_item *item, bool wait)
 {
-	struct slice metadata = { "{}", 2 };
-	char topic[MESSAGE_TYPE_MAX + 8];
-	int err;
+	char topic[MESSAGE_TYPE_MAX + 32];
+	int err, n;
 
 	if (item->kind == ITEM_TEXT) {
 		buf_puts(&item->content, text_end);
-		snprintf(topic, sizeof(topic), "stream.%s", iopub_stream_names[item->stream]);
+		n = snprintf(topic, sizeof(topic), "stream.%s", iopub_stream_names[item->stream]);
 	} else {
-		snprintf(topic, sizeof(topic), "kernel.%s", item->type);
+		n = snprintf(topic, sizeof(topic), "kernel.%s", item->type);
 	}
+	if (item->end)
+		snprintf(topic + n, sizeof(topic) - (size_t)n, "@%" PRIu64, item->end);
 	if (item->content.failed) {
 		log_line("iopub: out of memory, a %s message was lost", item->type);
 		return 0;
 	}
-	if (item->metadata)
-		metadata = (struct slice){ item->metadata, strlen(item->metadata) };
-	err = send_message(io, topic, item->type, item->parent, metadata,
+	err = send_message(io, topic, item->type, item->parent, iopub_item_metadata(item),
 			   (struct slice){ item->content.data, item->content.len }, item->buffers,
 			   item->n_buffers, wait);
 	if (err == -EAGAIN && item->kind == ITEM_TEXT)
@@ -214,7 +214,8 @@ static void reader_step(struct iopub *io, struct reader *r, bool readable)
 	if (r->state == QUIET) {
 		if (readable) {
 			set_pacing(io, true);
-			*r = (struct reader){ GATHER, now_ms() + CAPTURE_GATHER_MS };
+			/* One more: the clock's part of a millisecond is gone already. */
+			*r = (struct reader){ GATHER, now_ms() + 1 + CAPTURE_GATHER_MS };
 		}
 		return;
 	}

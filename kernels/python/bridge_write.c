@@ -38,7 +38,7 @@ static int write_all(int fd, const char *data, size_t n)
  * text stays out of it. */
 static int write_line(int stream, const char *data, size_t n)
 {
-	char line[2 * CAPTURE_LINE_MAX];
+	char line[2 * UNSENT_LINE_MAX];
 	size_t kept = bridge_core ? capture_take_line(&bridge_core->capture, stream, line) : 0;
 
 	if (kept == 0)

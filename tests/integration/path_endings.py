@@ -39,6 +39,17 @@ def fresh_kernel(a, s, code, **ending):
     assert "kernel_restarted" not in second
 
 
+def all_before_the_kill(a, s):
+    """However much a kernel was still sending when it was killed, its client has all of it, once and in order."""
+    code = ("import os\nfor i in range(20000): print(i, 'x' * 90)\n"
+            "display({'text/plain': 'shown'}, raw=True)\nprint('and', end='')\nos.kill(os.getpid(), 9)")
+    events = a.execute(s["id"], code)
+    want = "".join(f"{i} {'x' * 90}\n" for i in range(20000)) + "and"
+    got = text(events)
+    assert end(events)["status"] == "died" and got == want, (end(events), len(got), len(want), got[-200:])
+    assert [e for e in events if e["type"] == "display"], [e["type"] for e in events]
+
+
 def interrupt(a, s):
     stream = a.events("POST", f"/v1/sandboxes/{s['id']}/execute", {"code": "import time\nprint('on')\ntime.sleep(60)"})
     events = []
@@ -97,6 +108,7 @@ def main():
         fresh_kernel(a, s, "import ctypes; ctypes.string_at(0)", signal="SIGSEGV")
         fresh_kernel(a, s, "import os; os.kill(os.getpid(), 9)", signal="SIGKILL")
         fresh_kernel(a, s, "x = []\nwhile True: x.append(bytearray(b'1') * (1 << 24))", reason="out-of-memory")
+        all_before_the_kill(a, s)
         ended_sandbox_ends_its_cell(a)
         deadline_without_carreld(a)
 

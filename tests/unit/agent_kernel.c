@@ -84,6 +84,21 @@ static void last_words(struct view *v)
 	wait_state(v, "alive");
 }
 
+/* Nor what it had read already, shown, or kept as the beginning of a line; once each, in order. */
+static void unsent(struct view *v)
+{
+	v->shown = false;
+	execute(v, "moan");
+	wait_state(v, "dead");
+	CHECK_STR(v->said, "one two errthreefo");
+	CHECK(v->shown);
+	wait_state(v, "alive");
+	execute(v, "moan spoilt");
+	wait_state(v, "dead");
+	CHECK_STR(v->said, "one two errthree");
+	wait_state(v, "alive");
+}
+
 static void restart(struct view *v, const char *path)
 {
 	json_int_t generation = state_number(v, "generation");
@@ -182,6 +197,7 @@ static void kernel_of(const char *id, const char *name, bool prepared)
 	restart(&v, path[1]);
 	if (prepared) {
 		last_words(&v);
+		unsent(&v);
 		identity(&v);
 		killed_parent(&v);
 	}

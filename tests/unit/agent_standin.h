@@ -2,7 +2,7 @@
  * of the agent: real sockets, real signatures, and a language of a few words:
  *
  *   print TEXT | flood N | big N | bigreply N | input | loop | exit N | segv
- *   gasp TEXT (prints to descriptor 1 and dies) | hold (dies while a child keeps its sockets) | seed (what
+ *   gasp TEXT (prints to descriptor 1 and dies) | moan | moan spoilt | hold (dies while a child keeps its sockets) | seed (what
  * identity brought)
  */
 #ifndef CARREL_TESTS_AGENT_STANDIN_H
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,10 +22,12 @@
 
 #include "kernels/agent/sign.h"
 #include "kernels/agent/wire.h"
+#include "kernels/core/unsent.h"
 
 struct standin {
 	void *ctx, *shell, *iopub, *in, *control;
 	struct signer *signer; /* NULL: no key */
+	struct unsent *unsent; /* NULL: was not asked for */
 	char seed[128], session[24];
 	unsigned messages;
 };
@@ -137,6 +140,55 @@ static inline void standin_stream(struct standin *s, const char *parent, const c
 	standin_publish(s, "stream", parent, json_pack("{s:s, s:s}", "name", "stdout", "text", text));
 }
 
+static inline void standin_record(struct unsent *u, uint64_t *at, uint8_t kind, const char *payload, size_t len)
+{
+	uint8_t bytes[256] = { (uint8_t)len, 0, 0, 0, kind };
+	size_t i;
+
+	memcpy(bytes + UNSENT_HEAD, payload, len);
+	for (i = 0; i < UNSENT_HEAD + len; i++)
+		u->ring[(*at)++ % UNSENT_RING] = bytes[i];
+}
+
+/* Dies with "one " sent, "two ", a display and "err" not, "three" in its pipe, and "fo" kept as a line. The records go
+ * over the ring's end. spoilt: what follows them is none, and the line is too long. */
+static inline void standin_moan(struct standin *s, const char *parent, bool spoilt)
+{
+	static const char display[] = "\3\5\0\0\0\14\0\0\0display_data\2\0\0\0{}\2\0\0\0{}"
+				      "\14\0\0\0{\"text\":\"x\"}\1\0\0\0B";
+	uint64_t at = UNSENT_RING - 20;
+	char topic[64];
+
+	standin_record(s->unsent, &at, UNSENT_STDOUT, "one ", 4);
+	snprintf(topic, sizeof(topic), "stream.stdout@%llu", (unsigned long long)at);
+	standin_send(s, s->iopub, topic, strlen(topic), "stream", parent,
+		     json_pack("{s:s, s:s}", "name", "stdout", "text", "one "));
+	standin_record(s->unsent, &at, UNSENT_STDOUT, "two ", 4);
+	standin_record(s->unsent, &at, UNSENT_MESSAGE, display, sizeof(display) - 1);
+	standin_record(s->unsent, &at, UNSENT_STDERR, "err", 3);
+	if (spoilt)
+		standin_record(s->unsent, &at, 77, "spoilt", 6);
+	atomic_store(&s->unsent->put, at);
+	memcpy(s->unsent->line[0].text, "fo", 2);
+	s->unsent->line[0].n = spoilt ? UINT64_MAX : 2;
+	dprintf(1, "three");
+	zmq_close(s->shell), zmq_close(s->in), zmq_close(s->control), zmq_close(s->iopub);
+	zmq_ctx_term(s->ctx);
+	kill(getpid(), SIGKILL);
+}
+
+static inline struct unsent *standin_memory(void)
+{
+	int fd = memfd_create(UNSENT_NAME, MFD_CLOEXEC);
+	void *at = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, sizeof(struct unsent)) == 0)
+		at = mmap(NULL, sizeof(struct unsent), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		_exit(80);
+	return at;
+}
+
 static inline void standin_input(struct standin *s, struct standin_request *r)
 {
 	struct standin_request answer;
@@ -189,6 +241,8 @@ static inline json_t *standin_execute(struct standin *s, struct standin_request 
 		dprintf(1, "%s", code + 5);
 		kill(getpid(), SIGKILL);
 	}
+	if (strncmp(code, "moan", 4) == 0)
+		standin_moan(s, r->header, arg != NULL);
 	if (strcmp(code, "hold") == 0) {
 		if (fork() == 0) {
 			setsid();
@@ -274,6 +328,8 @@ static inline __attribute__((noreturn)) void standin_kernel(json_t *conn, const 
 	const char *key = json_string_value(json_object_get(conn, "key"));
 	struct standin s = { .ctx = ctx, .signer = key[0] ? signer_new(key) : NULL };
 
+	if (json_is_true(json_object_get(conn, "carrel_unsent")))
+		s.unsent = standin_memory();
 	signal(SIGINT, standin_sigint);
 	snprintf(s.session, sizeof(s.session), "s%d", (int)getpid());
 	snprintf(s.seed, sizeof(s.seed), "%s", seed);

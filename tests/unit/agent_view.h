@@ -18,7 +18,7 @@ struct view {
 	char reply[512];  /* content of the last shell reply */
 	char large[512];  /* content of the last stream on stderr */
 	char parent[512]; /* header of the last stream's request */
-	bool in_order;
+	bool in_order, shown; /* shown: a display */
 	bool replied, idle, asked, news; /* news: a stream */
 	json_t *states,
 		*last_state; /* those that nobody waited for yet, and the one that was waited for last */
@@ -64,6 +64,8 @@ static inline void on_each(struct tap *t, uint8_t type, uint64_t seq, const uint
 			 (const char *)m.part[WIRE_PARENT].bytes);
 	if (wire_is(kind, "stream"))
 		on_stream(v, (const char *)m.part[WIRE_CONTENT].bytes, m.part[WIRE_CONTENT].len);
+	if (wire_is(kind, "display_data"))
+		v->shown = true;
 	if (wire_is(kind, "input_request"))
 		v->asked = ch == WIRE_STDIN;
 	if (ch == WIRE_SHELL) {

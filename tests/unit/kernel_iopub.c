@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <unistd.h>
+#include <sys/wait.h>
 #include <zmq.h>
 
 #include "core/capture.h"
@@ -17,10 +18,23 @@ static struct iopub io;
 static struct capture capture;
 static struct session session;
 static struct wire_signer check_signer;
+static struct unsent *unsent;
+static uint64_t received; /* what the last topic told */
 static int real_stdout, real_stderr;
 
 static struct frames *last;
 static struct wire_view view;
+
+static void note_topic(struct slice topic)
+{
+	char text[128];
+	const char *at;
+
+	snprintf(text, sizeof(text), "%.*s", (int)topic.len, (const char *)topic.data);
+	at = strchr(text, '@');
+	if (at)
+		received = strtoull(at + 1, NULL, 10);
+}
 
 /* The next message, parsed and with a right signature; its type. */
 static const char *next_type(void)
@@ -32,6 +46,7 @@ static const char *next_type(void)
 	CHECK_INT(zmq_poll(&item, 1, 10000), 1);
 	frames_free(last);
 	CHECK_INT(sock_recv(sub, last), 0);
+	note_topic(last->slice[0]);
 	CHECK_INT(wire_parse(&check_signer, last->slice, last->n, &view), 0);
 	header = json_loadb(view.part[WIRE_HEADER].data, view.part[WIRE_HEADER].len, 0, NULL);
 	CHECK(header != NULL);
@@ -90,10 +105,12 @@ static void set_up(void)
 	CHECK_INT(wire_signer_init(&s, "k", 1), 0);
 	CHECK_INT(wire_signer_init(&check_signer, "k", 1), 0);
 	last = calloc(1, sizeof(*last));
-	CHECK_INT(capture_open(&capture, &io), 0);
+	unsent = unsent_new();
+	CHECK(unsent != NULL);
+	CHECK_INT(capture_open(&capture, &io, unsent->line), 0);
 	/* Failures of the test itself must still be seen. */
 	dup2(real_stderr, 2);
-	CHECK_INT(iopub_start(&io, sock, &session, &capture, &s), 0);
+	CHECK_INT(iopub_start(&io, sock, &session, &capture, unsent, &s), 0);
 	CHECK_STR(next_type(), "iopub_welcome");
 }
 
@@ -157,6 +174,52 @@ static void test_order(void)
 	expect_status("idle");
 	parent_unref(a);
 	parent_unref(b);
+}
+
+/* What was not received stands in memory, behind the count that the last topic told. */
+static void test_unsent(void)
+{
+	char *big = calloc(1, UNSENT_RECORD_MAX + 1);
+	uint64_t at;
+	int i, status;
+	pid_t pid;
+
+	CHECK_INT(iopub_put_text(&io, 1, NULL, "said\n", 5), 0);
+	expect_text("stderr", "said\n");
+	at = atomic_load(&unsent->put);
+	CHECK_INT(received, at);
+	CHECK(!memcmp(unsent->ring + at - 10, "\5\0\0\0\1said\n", 10));
+	/* Without iopub's thread no text leaves. */
+	pthread_mutex_lock(&io.sock_lock);
+	CHECK_INT(iopub_put_text(&io, 0, NULL, "kept", 4), 0);
+	CHECK_INT(iopub_put(&io, "display_data", NULL, strdup("{}"), 2, NULL, NULL, 0), 0);
+	CHECK(!memcmp(unsent->ring + at, "\4\0\0\0\0kept", 9));
+	CHECK(!memcmp(unsent->ring + at + 9, "\47\0\0\0\2\3\4\0\0\0\14\0\0\0display_data\2\0\0\0{}", 32));
+	CHECK_INT(atomic_load(&unsent->put), at + 9 + UNSENT_HEAD + 0x27);
+	/* What does not fit stands without its payload. */
+	memset(big, ' ', UNSENT_RECORD_MAX);
+	CHECK_INT(iopub_put(&io, "display_data", NULL, big, UNSENT_RECORD_MAX, NULL, NULL, 0), 0);
+	CHECK_INT(atomic_load(&unsent->put), at + 9 + 2 * UNSENT_HEAD + 0x27);
+	pthread_mutex_unlock(&io.sock_lock);
+	expect_text("stdout", "kept");
+	CHECK_INT(received, at + 9);
+	for (i = 0; i < 2; i++)
+		CHECK_STR(next_type(), "display_data");
+	CHECK_INT(received, atomic_load(&unsent->put));
+	/* The beginning of a line is there, too; a forked child's is its own. */
+	CHECK(capture_hold(&capture, 0, "fir", 3));
+	capture_fork_prepare(&capture);
+	pid = fork();
+	if (pid == 0) {
+		at = unsent->line[0].n;
+		capture_fork_child(&capture);
+		_exit(capture_hold(&capture, 0, "child", 5) && unsent->line[0].n == at ? 0 : 1);
+	}
+	capture_fork_parent(&capture);
+	CHECK_INT(waitpid(pid, &status, 0), pid);
+	CHECK_INT(status, 0);
+	expect_text("stdout", "fir");
+	CHECK_INT(unsent->line[0].n, 0);
 }
 
 /* Many small writes are few messages; a long text is cut into bounded ones. */
@@ -262,6 +325,7 @@ int main(void)
 {
 	set_up();
 	test_order();
+	test_unsent();
 	test_end();
 	test_subscriptions();
 	test_sizes();

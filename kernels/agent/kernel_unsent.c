@@ -1,0 +1,144 @@
+#include <ctype.h>
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "agent.h"
+#include "core/unsent.h"
+#include "kernel.h"
+#include "util.h"
+
+static const char *const names[] = { [UNSENT_STDOUT] = "stdout", [UNSENT_STDERR] = "stderr" };
+
+static bool is_unsent(int dir, const char *name)
+{
+	static const char want[] = "/memfd:" UNSENT_NAME " ";
+	char target[64];
+	ssize_t n = readlinkat(dir, name, target, sizeof(target));
+
+	return n >= (ssize_t)sizeof(want) - 1 && memcmp(target, want, sizeof(want) - 1) == 0;
+}
+
+void kernel_unsent_open(struct kernel *k)
+{
+	cleanup_free char *path = xasprintf("/proc/%d/fd", (int)k->pid);
+	DIR *dir = opendir(path);
+	struct dirent *de;
+
+	k->heard = 0;
+	while (dir && k->unsent_fd < 0 && (de = readdir(dir))) {
+		if (is_unsent(dirfd(dir), de->d_name))
+			k->unsent_fd = openat(dirfd(dir), de->d_name, O_RDONLY | O_CLOEXEC);
+	}
+	if (k->unsent_fd < 0)
+		log_line("what kernel %s says right before a crash may be lost: %s", k->id,
+			 dir ? "it keeps none of it" : strerror(errno));
+	if (dir)
+		closedir(dir);
+}
+
+void kernel_unsent_close(struct kernel *k)
+{
+	if (k->unsent_fd >= 0)
+		close(k->unsent_fd);
+	k->unsent_fd = -1;
+}
+
+void kernel_unsent_heard(struct kernel *k)
+{
+	struct wire_part topic = jupyter_topic(k->jupyter);
+	const uint8_t *at = k->unsent_fd >= 0 && topic.len ? memrchr(topic.bytes, '@', topic.len) : NULL;
+	const uint8_t *end = topic.bytes + topic.len;
+	uint64_t count = 0;
+
+	if (!at)
+		return;
+	while (++at < end && isdigit(*at))
+		count = count * 10 + (uint64_t)(*at - '0');
+	if (at == end)
+		k->heard = count;
+}
+
+static bool read_at(struct kernel *k, void *to, size_t len, size_t offset)
+{
+	return k->unsent_fd >= 0 && pread(k->unsent_fd, to, len, (off_t)offset) == (ssize_t)len;
+}
+
+/* The ring from `from` on, len bytes of it. */
+static bool read_ring(struct kernel *k, uint8_t *to, uint64_t from, size_t len)
+{
+	size_t at = from % UNSENT_RING, first = len < UNSENT_RING - at ? len : UNSENT_RING - at;
+
+	return read_at(k, to, first, offsetof(struct unsent, ring) + at) &&
+	       (first == len || read_at(k, to + first, len - first, offsetof(struct unsent, ring)));
+}
+
+static void tell_gap(struct kernel *k, uint64_t bytes)
+{
+	json_t *text = json_sprintf("[carrel: %" PRIu64 " bytes of output went with the kernel.]\n", bytes);
+
+	if (text)
+		kernel_channel_stream(k, "stderr", text);
+}
+
+static void send_record(struct kernel *k, uint8_t kind, const uint8_t *payload, size_t len)
+{
+	json_t *text = kind == UNSENT_MESSAGE ? NULL : text_json((const char *)payload, len);
+	enum wire_channel ch;
+	struct wire_message m;
+
+	if (text)
+		kernel_channel_stream(k, names[kind], text);
+	else if (kind == UNSENT_MESSAGE && wire_decode(payload, len, &ch, &m) == 0 && ch == WIRE_IOPUB)
+		kernel_channel_message(k, &m);
+	else
+		log_line("a message of kernel %s went with it", k->id);
+}
+
+/* len bytes that the user may have written: no size is believed. */
+static void send_records(struct kernel *k, const uint8_t *at, size_t len)
+{
+	while (len >= UNSENT_HEAD) {
+		uint8_t kind = at[4];
+		uint32_t size;
+
+		memcpy(&size, at, sizeof(size));
+		size = le32toh(size);
+		at += UNSENT_HEAD, len -= UNSENT_HEAD;
+		if (size > len || kind > UNSENT_MESSAGE)
+			return log_line("what kernel %s left unsent is spoilt", k->id);
+		send_record(k, kind, at, size);
+		at += size, len -= size;
+	}
+}
+
+void kernel_unsent_left(struct kernel *k)
+{
+	cleanup_free uint8_t *bytes = NULL;
+	uint64_t put;
+
+	if (!read_at(k, &put, sizeof(put), offsetof(struct unsent, put)) || put <= k->heard)
+		return;
+	if (put - k->heard > UNSENT_RING)
+		return tell_gap(k, put - k->heard);
+	bytes = malloc(put - k->heard);
+	if (bytes && read_ring(k, bytes, k->heard, put - k->heard))
+		send_records(k, bytes, put - k->heard);
+	else
+		tell_gap(k, put - k->heard);
+}
+
+size_t kernel_unsent_line(struct kernel *k, int stream, char *to)
+{
+	struct unsent_line line;
+
+	if (!read_at(k, &line, sizeof(line),
+		     offsetof(struct unsent, line) + (size_t)stream * sizeof(line)) ||
+	    line.n > sizeof(line.text))
+		return 0;
+	memcpy(to, line.text, line.n);
+	return line.n;
+}
