@@ -41,6 +41,7 @@ static const struct key {
 	{ "MIRROR", TEXT },
 	{ "ENGINE", WORD, .choices = "auto kvm tcg jail" },
 	{ "ALLOW_JAIL", WORD, .choices = "yes no" },
+	{ "JAIL_READ_ONLY", WORD, .choices = "yes no" },
 	{ "MONITOR", WORD, .choices = "auto qemu carrel-vmm" },
 	{ "TEMPLATE", TEXT },
 	{ "WHEELS", FOLDER },

@@ -198,6 +198,7 @@ static void execution_store_new(struct execution *e, struct execution_commit *co
 	json_decref(detail);
 	commit->e = e;
 	execution_ref(e);
+	store_txn_lane(t, e->kernel, false);
 	store_txn_submit(t, on_commit, commit);
 }
 

@@ -29,6 +29,8 @@ enum {
 	/* Submitted to the store and not committed: what a flood may put before another sandbox's cell, which waits for
 	 * the same disk. Less did not make that wait shorter, more made it longer (measured: 32 KiB to 4 MiB). */
 	KERNEL_UNCOMMITTED_MAX = 128 * 1024,
+	/* So many bytes of a running cell are a flood's: others' rows need not wait for them. */
+	KERNEL_BULK = 16 * 1024,
 	/* Frames that change nothing (busy, replies) are stored with the next that do. */
 	KERNEL_UNSTORED_MAX = 64 * 1024,
 	/* After a time-out: for the interrupt to work, then for the kill. A cold

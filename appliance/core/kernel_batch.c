@@ -214,6 +214,7 @@ void kernel_flush(void *arg)
 	k->uncommitted += commit->bytes;
 	k->unstored = 0;
 	kernel_ref(k);
+	store_txn_lane(t, k, commit->running && !commit->finished && commit->bytes >= KERNEL_BULK);
 	store_txn_submit(t, on_commit, commit);
 	kernel_unpause(k);
 }

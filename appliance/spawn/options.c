@@ -17,7 +17,7 @@ enum { WRITE_MB_S_MAX = 1024 * 1024 };
 static const char usage[] =
 	"usage: carrel-spawn --socket PATH --run-dir DIR --client-uid UID --uid-base N\n"
 	"                    --keeper PATH --preload PATH [--qemu PATH] [--vmm PATH]\n"
-	"                    [--jail] [--write-mb-s N] [--stop-on-exit]\n"
+	"                    [--jail [--jail-read-only]] [--write-mb-s N] [--stop-on-exit]\n"
 	"\n"
 	"  --socket        where carreld connects\n"
 	"  --run-dir       runtime directory of the sandboxes, root's\n"
@@ -26,6 +26,7 @@ static const char usage[] =
 	"                  65536 more for each sandbox of the engine jail\n"
 	"  --vmm           carrel-vmm, for the engine kvm\n"
 	"  --jail          sandboxes of the engine jail may be started: code on this host's kernel\n"
+	"  --jail-read-only  and write below /home, /tmp, /var/tmp, /run and /dev/shm only\n"
 	"  --write-mb-s    what one sandbox may write to the disk in a second, MiB; reading four\n"
 	"                  times that; 0, the default: not limited\n"
 	"  --stop-on-exit  SIGTERM ends every sandbox; without it they run on for the next start\n";
@@ -99,6 +100,7 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 		{ "qemu", required_argument, NULL, 'q' },
 		{ "vmm", required_argument, NULL, 'v' },
 		{ "jail", no_argument, NULL, 'j' },
+		{ "jail-read-only", no_argument, NULL, 'o' },
 		{ "write-mb-s", required_argument, NULL, 'w' },
 		{ "stop-on-exit", no_argument, NULL, 'e' },
 		{ 0 },
@@ -130,6 +132,9 @@ int options_parse(struct spawn_options *ret, int argc, char **argv)
 			break;
 		case 'j':
 			o.jail = true;
+			break;
+		case 'o':
+			o.jail_read_only = true;
 			break;
 		case 'e':
 			o.stop_on_exit = true;

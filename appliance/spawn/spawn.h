@@ -86,6 +86,7 @@ struct spawn_options {
 	gid_t client_gid;
 	uid_t uid_base;
 	bool jail; /* sandboxes of the engine jail may be started */
+	bool jail_read_only;
 	unsigned write_mb_s; /* what one sandbox may write to the disk; 0: as much as it can */
 	bool stop_on_exit;
 };

@@ -160,6 +160,7 @@ static void config_fill(const struct spawn *s, const struct sandbox *b, const st
 	snprintf(ret->thaw, sizeof(ret->thaw), "%s", cgroup_thaw_text(&b->cgroup));
 	if (keeper_no_monitor(ret)) {
 		ret->users_base = jail_users(s, b);
+		ret->read_only = s->options.jail_read_only;
 		if (b->cgroup.version == 1) {
 			memcpy(ret->pids_group, b->cgroup.dirs[CGROUP_PIDS], CGROUP_PATH_MAX);
 			memcpy(ret->memory_group, b->cgroup.dirs[CGROUP_MEMORY], CGROUP_PATH_MAX);

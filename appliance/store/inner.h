@@ -17,6 +17,8 @@ enum {
 	STEP_VALUES_MAX = 20,
 	/* Past this the queue takes no more, so that a caller deaf to store_busy() cannot eat the memory. */
 	STORE_QUEUE_HARD_MAX = 8 * STORE_QUEUE_MAX,
+	/* Lanes with bulk in the queue that others pass; past it they wait. More than kernels that flood at once. */
+	STORE_LANES_MAX = 64,
 	/* Idle connections kept for readers: as many as worker threads usually read at once. */
 	READERS_KEPT = 16,
 	STORE_PATH_MAX = 512,
@@ -61,7 +63,8 @@ struct store_txn {
 	struct chunk *chunks;
 	struct step *first, **last;
 	size_t cost; /* bytes held, for the queue's bound */
-	bool has_rows, soft;
+	bool has_rows, soft, bulk;
+	const void *lane; /* NULL: behind all that was submitted before it */
 	int err; /* what it failed with before or during its commit */
 	char message[256];
 	void (*done)(int err, const char *message, void *arg);
@@ -77,7 +80,7 @@ struct store {
 	pthread_cond_t wake;
 	struct store_txn *queue, **queue_last;
 	size_t queued; /* bytes submitted and not yet called back */
-	bool closing;
+	bool closing, bulk_due;
 	struct store_figures figures; /* under lock */
 	atomic_bool sweep_stops; /* what is swept now is the last */
 	void (*on_commit)(void *arg); /* under lock, also while it is called */

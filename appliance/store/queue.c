@@ -1,9 +1,87 @@
-/* The queue and its thread. The writer takes everything that is queued as one
- * group; while it works the next group gathers, so groups grow with the load and
- * an idle store answers at once. */
+/* The queue and its thread. The writer takes what is queued as one group; while it
+ * works the next group gathers, so groups grow with the load and an idle store
+ * answers at once. A flood of output is a group of its own, and takes turns with
+ * what others queued meanwhile: a short cell waits for one lane's bulk, not for all. */
 #include "inner.h"
 
 #include <errno.h>
+
+struct lanes {
+	const void *lane[STORE_LANES_MAX];
+	unsigned count;
+};
+
+static bool lanes_have(const struct lanes *l, const void *lane)
+{
+	for (unsigned i = 0; i < l->count; i++)
+		if (l->lane[i] == lane)
+			return true;
+	return false;
+}
+
+static bool lanes_add(struct lanes *l, const void *lane)
+{
+	if (lanes_have(l, lane))
+		return true;
+	if (l->count == STORE_LANES_MAX)
+		return false;
+	l->lane[l->count++] = lane;
+	return true;
+}
+
+/* Those that may be committed now, in their order: all but bulk and what has to come after it. */
+static struct store_txn *take_light(struct store *s)
+{
+	struct store_txn *batch = NULL, **last = &batch, **at = &s->queue, *t;
+	struct lanes passed = { .count = 0 };
+
+	while ((t = *at) && (t->lane || passed.count == 0)) {
+		if (t->bulk || lanes_have(&passed, t->lane)) {
+			if (!lanes_add(&passed, t->lane))
+				break;
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		t->next = NULL;
+		*last = t;
+		last = &t->next;
+	}
+	if (!*at)
+		s->queue_last = at;
+	return batch;
+}
+
+/* The first one's lane, up to what has none. */
+static struct store_txn *take_lane(struct store *s)
+{
+	struct store_txn *batch = NULL, **last = &batch, **at = &s->queue, *t;
+	const void *lane = s->queue ? s->queue->lane : NULL;
+
+	while (lane && (t = *at) && t->lane) {
+		if (t->lane != lane) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		t->next = NULL;
+		*last = t;
+		last = &t->next;
+	}
+	if (!*at)
+		s->queue_last = at;
+	return batch;
+}
+
+static struct store_txn *take_batch(struct store *s)
+{
+	struct store_txn *batch = s->bulk_due && s->queue && s->queue->bulk ? take_lane(s) : NULL;
+
+	s->bulk_due = !batch;
+	if (!batch)
+		batch = take_light(s);
+	return batch ? batch : take_lane(s);
+}
 
 static void *writer_main(void *arg)
 {
@@ -14,9 +92,7 @@ static void *writer_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		while (!s->queue && !s->closing)
 			pthread_cond_wait(&s->wake, &s->lock);
-		batch = s->queue;
-		s->queue = NULL;
-		s->queue_last = &s->queue;
+		batch = take_batch(s);
 		pthread_mutex_unlock(&s->lock);
 		if (!batch)
 			return NULL;

@@ -139,6 +139,9 @@ struct store_txn *store_txn_new(struct store *s);
 /* Nobody is told of it before something that comes later is committed: it need not be on the disk itself when its
  * callback comes, only where a crash of this process leaves it. */
 void store_txn_soft(struct store_txn *t);
+/* Transactions of a lane (any address) are committed in their order, and so are those without one with all others.
+ * bulk: those of other lanes need not wait for it, as it is long and nobody waits for it. */
+void store_txn_lane(struct store_txn *t, const void *lane, bool bulk);
 void store_txn_sandbox(struct store_txn *t, const struct sandbox_row *row);     /* insert or replace */
 void store_txn_kernel(struct store_txn *t, const struct kernel_row *row);
 void store_txn_kernel_gone(struct store_txn *t, const char *kernel_id);

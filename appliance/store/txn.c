@@ -78,6 +78,12 @@ void store_txn_soft(struct store_txn *t)
 	t->soft = true;
 }
 
+void store_txn_lane(struct store_txn *t, const void *lane, bool bulk)
+{
+	t->lane = lane;
+	t->bulk = bulk && lane;
+}
+
 void txn_fail(struct store_txn *t, int err, const char *fmt, ...)
 {
 	va_list ap;

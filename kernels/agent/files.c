@@ -61,6 +61,10 @@ void files_fail(struct request *rq, int err, const char *path)
 		request_fail(rq, 400, "bad_request", "\"%.512s\" holds directories nested deeper than %d.",
 			     shown, FILE_DELETE_DEPTH);
 		break;
+	case -EAGAIN:
+		request_fail(rq, 400, "bad_request",
+			     "A program in the sandbox holds a lease on \"%.512s\": try again once it let go.", shown);
+		break;
 	case -ENAMETOOLONG:
 	case -ELOOP:
 	case -EINVAL:

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -490,6 +491,56 @@ static void test_migrations(void)
 }
 
 /* An event names its output before the row of it is committed: who asks at once waits. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static sem_t at_work;
+static char committed[16];
+
+static void at_gate(int err, const char *message, void *arg)
+{
+	(void)message, (void)arg;
+	CHECK_INT(err, 0);
+	sem_post(&at_work);
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+}
+
+static void note_commit(int err, const char *message, void *arg)
+{
+	(void)message;
+	CHECK_INT(err, 0);
+	strncat(committed, arg, 1);
+}
+
+/* A flood's bulk lets others pass; no lane loses its order, and what has none keeps its place. */
+static void test_lanes(void)
+{
+	static char a, b, c;
+	static const struct {
+		const void *lane;
+		bool bulk;
+		const char *name;
+	} row[] = { { &a, true, "A" },  { &b, true, "B" },  { &a, false, "a" }, { &c, false, "C" },
+		    { NULL, true, "N" }, { &c, false, "c" }, { &b, true, "b" } };
+	struct setup u;
+	struct fault f;
+
+	setup_begin(&u);
+	pthread_mutex_lock(&gate);
+	sem_init(&at_work, 0, 0);
+	store_txn_submit(store_txn_new(u.store), at_gate, NULL);
+	sem_wait(&at_work);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct store_txn *t = store_txn_new(u.store);
+
+		store_txn_lane(t, row[i].lane, row[i].bulk);
+		store_txn_submit(t, note_commit, (void *)row[i].name);
+	}
+	pthread_mutex_unlock(&gate);
+	CHECK_INT(store_txn_wait(store_txn_new(u.store), &f), 0);
+	CHECK_STR(committed, "AaCBNcb");
+	setup_end(&u);
+}
+
 static void test_output_is_waited_for(void)
 {
 	enum { PIECE = 1024 * 1024, PIECES = 16 };
@@ -525,6 +576,7 @@ int main(void)
 {
 	test_migrations();
 	test_output_is_waited_for();
+	test_lanes();
 	test_sandbox_round_trip();
 	test_list_pages();
 	test_execution_round_trip();

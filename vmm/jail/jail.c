@@ -281,6 +281,7 @@ int jail_enter_guest(const struct jail *jail, char *ret_message, size_t size)
 		{ JAIL_SPACE, "favour it over what it starts", space_favour },
 		{ JAIL_SPACE, "hide what /proc shows of the host", space_mask },
 		{ JAIL_SPACE, "give it its names", space_names },
+		{ JAIL_SPACE, "make its root read-only", space_read_only },
 		{ JAIL_SPACE, "change to its root", space_root },
 		{ ALL, "start a session", own_session },
 		{ ALL, "connect its messages to their log", streams_to_log },

@@ -59,7 +59,7 @@ struct keeper_config {
 	char preload[KEEPER_PATH_MAX]; /* carrel-preload.so; "" for carrel-vmm */
 	/* The engine jail's: the first of its users, and where version 1 has its groups. */
 	uint32_t users_base;
-	uint32_t pad2;
+	uint32_t read_only; /* its root */
 	char pids_group[KEEPER_PATH_MAX], memory_group[KEEPER_PATH_MAX]; /* "": version 2 */
 };
 

@@ -16,6 +16,7 @@
 #ifndef CARREL_SPACE_H
 #define CARREL_SPACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,6 +30,7 @@ struct space {
 	int user_fd;                 /* its user namespace */
 	int rootfs_fd, guest_fd;     /* mounts of their own, nowhere attached: of carrel-spawn */
 	int disk_fd;                 /* ext4, empty; reading and writing */
+	bool read_only;              /* its root, but for what programs work in */
 	/* Version 1: the directories of its groups; "": version 2. */
 	const char *pids_group, *memory_group;
 };
@@ -57,6 +59,7 @@ int space_score(const struct jail *jail);
 int space_favour(const struct jail *jail);
 int space_mask(const struct jail *jail);
 int space_names(const struct jail *jail);
+int space_read_only(const struct jail *jail);
 int space_root(const struct jail *jail);
 int space_user(const struct jail *jail);
 int space_capabilities(const struct jail *jail);

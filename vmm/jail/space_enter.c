@@ -125,6 +125,23 @@ int space_names(const struct jail *jail)
 	return name_bind(jail, ROOT "/run/carrel/boot_id", ROOT "/proc/sys/kernel/random/boot_id");
 }
 
+/* The flags are the mount's, not the file system's: the folders, mounts of their own, stay as they are. */
+int space_read_only(const struct jail *jail)
+{
+	static const char *const writable[] = { ROOT "/home", ROOT "/tmp", ROOT "/var/tmp" };
+
+	if (!jail->space.read_only)
+		return 0;
+	for (size_t i = 0; i < sizeof(writable) / sizeof(*writable); i++)
+		if (mount(writable[i], writable[i], NULL, MS_BIND, NULL) != 0)
+			return -1;
+	/* The agent gives it its name. */
+	if (name_bind(jail, ROOT "/run/carrel/hosts", ROOT "/etc/hosts") != 0 ||
+	    name_bind(jail, ROOT "/run/carrel/hostname", ROOT "/etc/hostname") != 0)
+		return -1;
+	return mount(NULL, ROOT, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOATIME | MS_NODEV | MS_NOSUID, NULL);
+}
+
 int space_root(const struct jail *jail)
 {
 	(void)jail;

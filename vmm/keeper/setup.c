@@ -175,7 +175,8 @@ struct jail keeper_jail(const struct keeper *k)
 					 .guest_fd = KEEPER_FD_FILES + SPAWN_FD_GUEST,
 					 .disk_fd = KEEPER_FD_FILES + SPAWN_FD_SCRATCH,
 					 .pids_group = c->pids_group,
-					 .memory_group = c->memory_group } };
+					 .memory_group = c->memory_group,
+					 .read_only = c->read_only } };
 }
 
 /* The namespace lives as long as the descriptor, or something in it. */
