@@ -129,8 +129,10 @@ int kernel_channel_open(struct kernel *k);
 void kernel_channel_flush(struct kernel *k);
 void kernel_channel_hold(struct kernel *k); /* no frames to the kernel until flush */
 void kernel_channel_state(struct kernel *k, json_t *state);
-/* A stream message about the last cell. Steals text. */
-void kernel_channel_stream(struct kernel *k, const char *name, json_t *text);
+/* The last one that was handed over. */
+struct wire_part kernel_cell(const struct kernel *k);
+/* A stream message about a cell. Steals text. */
+void kernel_channel_stream(struct kernel *k, struct wire_part parent, const char *name, json_t *text);
 /* A message of iopub whose header's place has its type only. */
 void kernel_channel_message(struct kernel *k, struct wire_message *m);
 void kernel_channel_free(struct kernel *k);

@@ -28,6 +28,11 @@ static void keep_cell(struct kernel *k, const struct wire_part *header)
 	k->cell = xasprintf("%.*s", (int)header->len, (const char *)header->bytes);
 }
 
+struct wire_part kernel_cell(const struct kernel *k)
+{
+	return wire_text(k->cell ? k->cell : "{}");
+}
+
 /* True when the frame is dealt with: handed over, or of no use. */
 static bool hand_over(struct kernel *k, uint64_t seq, const uint8_t *payload, size_t len)
 {
@@ -210,7 +215,7 @@ static void own_header(char header[OWN_HEADER], struct wire_part type)
 		 id, (int)type.len, (const char *)type.bytes);
 }
 
-void kernel_channel_stream(struct kernel *k, const char *name, json_t *text)
+void kernel_channel_stream(struct kernel *k, struct wire_part parent, const char *name, json_t *text)
 {
 	cleanup_json json_t *content = json_pack("{s:s, s:o}", "name", name, "text", text);
 	cleanup_free char *dump = content ? json_dumps(content, JSON_COMPACT) : NULL;
@@ -221,7 +226,7 @@ void kernel_channel_stream(struct kernel *k, const char *name, json_t *text)
 		return log_line("output of kernel %s is lost: no memory", k->id);
 	own_header(header, wire_text("stream"));
 	m.part[WIRE_HEADER] = wire_text(header);
-	m.part[WIRE_PARENT] = wire_text(k->cell ? k->cell : "{}");
+	m.part[WIRE_PARENT] = parent;
 	m.part[WIRE_METADATA] = wire_text("{}");
 	m.part[WIRE_CONTENT] = wire_text(dump);
 	forward(k, WIRE_IOPUB, &m, false);

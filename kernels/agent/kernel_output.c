@@ -65,7 +65,7 @@ static void send_left(struct kernel *k, int i, char *bytes)
 	len += kernel_unsent_line(k, i, bytes + len);
 	text = len ? text_json(bytes, len) : NULL;
 	if (text)
-		kernel_channel_stream(k, names[i], text);
+		kernel_channel_stream(k, kernel_cell(k), names[i], text);
 }
 
 void kernel_output_left(struct kernel *k)

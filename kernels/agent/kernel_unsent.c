@@ -81,20 +81,40 @@ static void tell_gap(struct kernel *k, uint64_t bytes)
 	json_t *text = json_sprintf("[carrel: %" PRIu64 " bytes of output went with the kernel.]\n", bytes);
 
 	if (text)
-		kernel_channel_stream(k, "stderr", text);
+		kernel_channel_stream(k, kernel_cell(k), "stderr", text);
+}
+
+static bool send_text(struct kernel *k, uint8_t kind, const uint8_t *payload, size_t len)
+{
+	uint32_t n = UINT32_MAX;
+	struct wire_part parent;
+	json_t *text;
+
+	if (len >= sizeof(n))
+		memcpy(&n, payload, sizeof(n));
+	parent = (struct wire_part){ payload + sizeof(n), le32toh(n) };
+	if (len < sizeof(n) || parent.len > len - sizeof(n))
+		return false;
+	text = text_json((const char *)parent.bytes + parent.len, len - sizeof(n) - parent.len);
+	if (text)
+		kernel_channel_stream(k, parent, names[kind], text);
+	return text != NULL;
+}
+
+static bool send_other(struct kernel *k, const uint8_t *payload, size_t len)
+{
+	enum wire_channel ch;
+	struct wire_message m;
+
+	if (wire_decode(payload, len, &ch, &m) < 0 || ch != WIRE_IOPUB)
+		return false;
+	kernel_channel_message(k, &m);
+	return true;
 }
 
 static void send_record(struct kernel *k, uint8_t kind, const uint8_t *payload, size_t len)
 {
-	json_t *text = kind == UNSENT_MESSAGE ? NULL : text_json((const char *)payload, len);
-	enum wire_channel ch;
-	struct wire_message m;
-
-	if (text)
-		kernel_channel_stream(k, names[kind], text);
-	else if (kind == UNSENT_MESSAGE && wire_decode(payload, len, &ch, &m) == 0 && ch == WIRE_IOPUB)
-		kernel_channel_message(k, &m);
-	else
+	if (!(kind == UNSENT_MESSAGE ? send_other(k, payload, len) : send_text(k, kind, payload, len)))
 		log_line("a message of kernel %s went with it", k->id);
 }
 

@@ -241,7 +241,7 @@ int iopub_put_text(struct iopub *io, int stream, struct parent *parent, const ch
 		before = item->content.len;
 		buf_json_escape(&item->content, text, len);
 		item->text += len;
-		item->end = unsent_text(io->unsent, stream, text, len);
+		item->end = unsent_text(io->unsent, stream, parent_slice(parent), text, len);
 		item->bytes += item->content.len - before;
 		io->queued += item->content.len - before;
 	}

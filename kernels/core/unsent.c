@@ -63,13 +63,15 @@ static uint64_t end(struct writer *w)
 	return w->at;
 }
 
-uint64_t unsent_text(struct unsent *u, int stream, const char *text, size_t len)
+uint64_t unsent_text(struct unsent *u, int stream, struct slice parent, const char *text, size_t len)
 {
 	struct writer w;
 
 	if (!u)
 		return 0;
-	w = begin(u, stream ? UNSENT_STDERR : UNSENT_STDOUT, len);
+	w = begin(u, stream ? UNSENT_STDERR : UNSENT_STDOUT, sizeof(uint32_t) + parent.len + len);
+	put_u32(&w, parent.len);
+	put(&w, parent.data, parent.len);
 	put(&w, text, len);
 	return end(&w);
 }

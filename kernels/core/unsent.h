@@ -6,8 +6,8 @@
  *
  *   u32 size of what follows the head | u8 kind | payload
  *
- * The payload of text is text; of a message it is as in a channel's 'J' frame
- * (agent/wire.h), its type in the header's place. `put` counts the bytes of all
+ * The payload of text is u32 length | parent_header | text; of a message it is as
+ * in a channel's 'J' frame (agent/wire.h), its type in the header's place. `put` counts the bytes of all
  * records so far. Each message on iopub tells the count up to its own record
  * behind its topic ("stream.stdout@1234"), so that who received it knows from
  * where on nothing came. Statuses have no record: the agent tells the death.
@@ -23,8 +23,6 @@
 #include <stdint.h>
 
 #define UNSENT_NAME "carrel-unsent"
-
-struct slice;
 
 enum {
 	/* What libzmq may hold for one subscriber (SOCK_XPUB_HWM messages of
@@ -55,11 +53,13 @@ struct unsent {
 	unsigned char ring[UNSENT_RING];
 };
 
+struct slice; /* core/wire.h */
+
 /* NULL when the system refuses; errno says why. Lives as long as the process. */
 struct unsent *unsent_new(void);
 /* Add a record; one writer at a time. u may be NULL. Return the count behind it.
  * part: type, parent, metadata, content, buffers. */
-uint64_t unsent_text(struct unsent *u, int stream, const char *text, size_t len);
+uint64_t unsent_text(struct unsent *u, int stream, struct slice parent, const char *text, size_t len);
 uint64_t unsent_message(struct unsent *u, const struct slice *part, size_t n);
 
 #endif

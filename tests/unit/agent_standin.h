@@ -159,13 +159,15 @@ static inline void standin_moan(struct standin *s, const char *parent, bool spoi
 	uint64_t at = UNSENT_RING - 20;
 	char topic[64];
 
-	standin_record(s->unsent, &at, UNSENT_STDOUT, "one ", 4);
+	standin_record(s->unsent, &at, UNSENT_STDOUT, "\2\0\0\0{}one ", 10);
 	snprintf(topic, sizeof(topic), "stream.stdout@%llu", (unsigned long long)at);
 	standin_send(s, s->iopub, topic, strlen(topic), "stream", parent,
 		     json_pack("{s:s, s:s}", "name", "stdout", "text", "one "));
-	standin_record(s->unsent, &at, UNSENT_STDOUT, "two ", 4);
+	standin_record(s->unsent, &at, UNSENT_STDOUT, "\2\0\0\0{}two ", 10);
 	standin_record(s->unsent, &at, UNSENT_MESSAGE, display, sizeof(display) - 1);
-	standin_record(s->unsent, &at, UNSENT_STDERR, "err", 3);
+	standin_record(s->unsent, &at, UNSENT_STDERR, "\2\0\0\0{}err", 9);
+	if (spoilt) /* a parent longer than its record, then no record at all */
+		standin_record(s->unsent, &at, UNSENT_STDOUT, "\7\0\0\0{}x", 7);
 	if (spoilt)
 		standin_record(s->unsent, &at, 77, "spoilt", 6);
 	atomic_store(&s->unsent->put, at);

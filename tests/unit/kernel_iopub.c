@@ -188,21 +188,21 @@ static void test_unsent(void)
 	expect_text("stderr", "said\n");
 	at = atomic_load(&unsent->put);
 	CHECK_INT(received, at);
-	CHECK(!memcmp(unsent->ring + at - 10, "\5\0\0\0\1said\n", 10));
+	CHECK(!memcmp(unsent->ring + at - 16, "\13\0\0\0\1\2\0\0\0{}said\n", 16));
 	/* Without iopub's thread no text leaves. */
 	pthread_mutex_lock(&io.sock_lock);
 	CHECK_INT(iopub_put_text(&io, 0, NULL, "kept", 4), 0);
 	CHECK_INT(iopub_put(&io, "display_data", NULL, strdup("{}"), 2, NULL, NULL, 0), 0);
-	CHECK(!memcmp(unsent->ring + at, "\4\0\0\0\0kept", 9));
-	CHECK(!memcmp(unsent->ring + at + 9, "\47\0\0\0\2\3\4\0\0\0\14\0\0\0display_data\2\0\0\0{}", 32));
-	CHECK_INT(atomic_load(&unsent->put), at + 9 + UNSENT_HEAD + 0x27);
+	CHECK(!memcmp(unsent->ring + at, "\12\0\0\0\0\2\0\0\0{}kept", 15));
+	CHECK(!memcmp(unsent->ring + at + 15, "\47\0\0\0\2\3\4\0\0\0\14\0\0\0display_data\2\0\0\0{}", 32));
+	CHECK_INT(atomic_load(&unsent->put), at + 15 + UNSENT_HEAD + 0x27);
 	/* What does not fit stands without its payload. */
 	memset(big, ' ', UNSENT_RECORD_MAX);
 	CHECK_INT(iopub_put(&io, "display_data", NULL, big, UNSENT_RECORD_MAX, NULL, NULL, 0), 0);
-	CHECK_INT(atomic_load(&unsent->put), at + 9 + 2 * UNSENT_HEAD + 0x27);
+	CHECK_INT(atomic_load(&unsent->put), at + 15 + 2 * UNSENT_HEAD + 0x27);
 	pthread_mutex_unlock(&io.sock_lock);
 	expect_text("stdout", "kept");
-	CHECK_INT(received, at + 9);
+	CHECK_INT(received, at + 15);
 	for (i = 0; i < 2; i++)
 		CHECK_STR(next_type(), "display_data");
 	CHECK_INT(received, atomic_load(&unsent->put));
