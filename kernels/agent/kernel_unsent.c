@@ -11,6 +11,9 @@
 #include "kernel.h"
 #include "util.h"
 
+/* Each becomes a message of some 300 bytes; a kernel's queue holds fewer. */
+enum { RECORDS_MAX = 16 * 1024 };
+
 static const char *const names[] = { [UNSENT_STDOUT] = "stdout", [UNSENT_STDERR] = "stderr" };
 
 static bool is_unsent(int dir, const char *name)
@@ -112,27 +115,34 @@ static bool send_other(struct kernel *k, const uint8_t *payload, size_t len)
 	return true;
 }
 
-static void send_record(struct kernel *k, uint8_t kind, const uint8_t *payload, size_t len)
+/* False: this is no record of ours. One without a payload was too large to be kept. */
+static bool send_record(struct kernel *k, uint8_t kind, const uint8_t *payload, size_t len)
 {
-	if (!(kind == UNSENT_MESSAGE ? send_other(k, payload, len) : send_text(k, kind, payload, len)))
-		log_line("a message of kernel %s went with it", k->id);
+	if (kind != UNSENT_MESSAGE)
+		return kind <= UNSENT_STDERR && send_text(k, kind, payload, len);
+	if (len == 0)
+		log_line("a message of kernel %s, too large to be kept, went with it", k->id);
+	return len == 0 || send_other(k, payload, len);
 }
 
 /* len bytes that the user may have written: no size is believed. */
 static void send_records(struct kernel *k, const uint8_t *at, size_t len)
 {
-	while (len >= UNSENT_HEAD) {
+	unsigned n;
+
+	for (n = 0; len >= UNSENT_HEAD && n < RECORDS_MAX; n++) {
 		uint8_t kind = at[4];
 		uint32_t size;
 
 		memcpy(&size, at, sizeof(size));
 		size = le32toh(size);
 		at += UNSENT_HEAD, len -= UNSENT_HEAD;
-		if (size > len || kind > UNSENT_MESSAGE)
+		if (size > len || !send_record(k, kind, at, size))
 			return log_line("what kernel %s left unsent is spoilt", k->id);
-		send_record(k, kind, at, size);
 		at += size, len -= size;
 	}
+	if (n == RECORDS_MAX)
+		tell_gap(k, len);
 }
 
 void kernel_unsent_left(struct kernel *k)

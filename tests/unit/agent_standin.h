@@ -166,10 +166,8 @@ static inline void standin_moan(struct standin *s, const char *parent, bool spoi
 	standin_record(s->unsent, &at, UNSENT_STDOUT, "\2\0\0\0{}two ", 10);
 	standin_record(s->unsent, &at, UNSENT_MESSAGE, display, sizeof(display) - 1);
 	standin_record(s->unsent, &at, UNSENT_STDERR, "\2\0\0\0{}err", 9);
-	if (spoilt) /* a parent longer than its record, then no record at all */
+	if (spoilt) /* a parent longer than its record */
 		standin_record(s->unsent, &at, UNSENT_STDOUT, "\7\0\0\0{}x", 7);
-	if (spoilt)
-		standin_record(s->unsent, &at, 77, "spoilt", 6);
 	atomic_store(&s->unsent->put, at);
 	memcpy(s->unsent->line[0].text, "fo", 2);
 	s->unsent->line[0].n = spoilt ? UINT64_MAX : 2;
