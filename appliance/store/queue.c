@@ -1,7 +1,8 @@
 /* The queue and its thread. The writer takes what is queued as one group; while it
  * works the next group gathers, so groups grow with the load and an idle store
- * answers at once. A flood of output is a group of its own, and takes turns with
- * what others queued meanwhile: a short cell waits for one lane's bulk, not for all. */
+ * answers at once. A flood of output is a group of its own, takes turns with what
+ * others queued meanwhile, and rests in between: a short cell waits for one lane's
+ * bulk at most. Nobody else there: it has the writer for itself. */
 #include "inner.h"
 
 #include <errno.h>
@@ -68,9 +69,44 @@ static struct store_txn *take(struct store *s, enum verdict (*judge)(struct pick
 	return batch;
 }
 
+static bool has_light(const struct store *s)
+{
+	struct pick p = { .count = 0 };
+	enum verdict v = PASS;
+
+	for (const struct store_txn *t = s->queue; t && v == PASS; t = t->next)
+		v = light(&p, t);
+	return v == TAKE;
+}
+
+/* Until when the bulk that is first rests while others are there, so that neither the disk nor the hub nor the
+ * processor is taken up by it. */
+static int64_t rests_until(const struct store *s)
+{
+	const struct store_txn *t = s->queue;
+
+	if (!t || !t->bulk || s->closing || !s->light.lane || s->light.lane == t->lane ||
+	    monotonic_us() - s->light.ended_us > STORE_OTHERS_MS * 1000)
+		return 0;
+	return s->bulk.ended_us + (STORE_BULK_PART - 1) * s->bulk.took_us;
+}
+
+static void wait_for_work(struct store *s)
+{
+	struct timespec at;
+	int64_t until;
+
+	while (!s->queue && !s->closing)
+		pthread_cond_wait(&s->wake, &s->lock);
+	while ((until = rests_until(s)) > monotonic_us() && !has_light(s)) {
+		at = (struct timespec){ until / 1000000, until % 1000000 * 1000 };
+		pthread_cond_clockwait(&s->wake, &s->lock, CLOCK_MONOTONIC, &at);
+	}
+}
+
 static struct store_txn *take_batch(struct store *s)
 {
-	bool due = s->bulk_due && s->queue && s->queue->bulk;
+	bool due = s->bulk_due && s->queue && s->queue->bulk && rests_until(s) <= monotonic_us();
 	struct store_txn *batch = due ? NULL : take(s, light);
 
 	/* A lane's turn comes after each group of the others, not before one. */
@@ -82,16 +118,22 @@ static void *writer_main(void *arg)
 {
 	struct store *s = arg;
 	struct store_txn *batch;
+	struct lane_use use;
+	bool bulk;
 
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
-		while (!s->queue && !s->closing)
-			pthread_cond_wait(&s->wake, &s->lock);
+		wait_for_work(s);
 		batch = take_batch(s);
 		pthread_mutex_unlock(&s->lock);
 		if (!batch)
 			return NULL;
+		bulk = batch->bulk;
+		use = (struct lane_use){ .lane = batch->lane, .took_us = -monotonic_us() };
 		batch_run(s, batch);
+		use.ended_us = monotonic_us();
+		use.took_us += use.ended_us;
+		*(bulk ? &s->bulk : &s->light) = use;
 	}
 }
 

@@ -341,7 +341,7 @@ static void batch_count(struct store *s, const struct store_txn *first, int64_t 
 	pthread_mutex_unlock(&s->lock);
 }
 
-static int64_t monotonic_us(void)
+int64_t monotonic_us(void)
 {
 	struct timespec now;
 
