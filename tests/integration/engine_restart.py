@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from engine import REQUEST, Host, Raw, processes  # noqa: E402
+from engine import REQUEST, Host, Raw  # noqa: E402
 
 
 def make_template(host, d):
@@ -33,7 +33,7 @@ def start(host, d, template, name, deadline_ms=0):
 
 
 def wait_gone(host, name, until):
-    while processes("carrel-keeper " + name):
+    while host.keepers(name):
         assert time.monotonic() < until, f"{name} did not end"
         time.sleep(0.02)
     return time.monotonic()

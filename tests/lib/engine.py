@@ -265,8 +265,11 @@ class Host:
 
     # --- what is there ---
 
+    def keepers(self, name):
+        return [p for p in processes("carrel-keeper " + name) if self._is(p, "carrel-keeper") and self._is_mine(p)]
+
     def keeper(self, name):
-        found = [p for p in processes("carrel-keeper " + name) if self._is(p, "carrel-keeper")]
+        found = self.keepers(name)
         assert len(found) == 1, f"keepers of {name}: {found}"
         return found[0]
 
@@ -276,8 +279,15 @@ class Host:
 
     @staticmethod
     def _is(pid, comm):
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as f:
             return f.read().strip() == comm
+        return False
+
+    def _is_mine(self, pid):
+        """Another test beside this one may have a sandbox of the same name."""
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8") as f:
+            return self.cgroup_name() in f.read()
+        return False
 
     def cgroup_name(self):
         st = os.stat(self.run_dir)
