@@ -24,6 +24,8 @@ enum {
 	/* While others are there bulk has one part in so many of the writer's time. Beside two floods a neighbour's cell took
 	 * 5 ms with 3, 2.5 with 5, 3.6 with 8, and 14 with 1; alone it took 2.2. */
 	STORE_BULK_PART = 5,
+	/* And no longer, whatever one group took on a disk that was busy with other things. */
+	STORE_REST_MAX_MS = 50,
 	/* Idle connections kept for readers: as many as worker threads usually read at once. */
 	READERS_KEPT = 16,
 	STORE_PATH_MAX = 512,

@@ -69,26 +69,27 @@ static struct store_txn *take(struct store *s, enum verdict (*judge)(struct pick
 	return batch;
 }
 
-static bool has_light(const struct store *s)
-{
-	struct pick p = { .count = 0 };
-	enum verdict v = PASS;
-
-	for (const struct store_txn *t = s->queue; t && v == PASS; t = t->next)
-		v = light(&p, t);
-	return v == TAKE;
-}
-
-/* Until when the bulk that is first rests while others are there, so that neither the disk nor the hub nor the
- * processor is taken up by it. */
+/* Until when bulk rests while others are there, so that neither the disk nor the hub nor the processor is taken up by
+ * it. 0: nobody is. */
 static int64_t rests_until(const struct store *s)
 {
 	const struct store_txn *t = s->queue;
+	int64_t rest_us = (STORE_BULK_PART - 1) * s->bulk.took_us;
 
 	if (!t || !t->bulk || s->closing || !s->light.lane || s->light.lane == t->lane ||
 	    monotonic_us() - s->light.ended_us > STORE_OTHERS_MS * 1000)
 		return 0;
-	return s->bulk.ended_us + (STORE_BULK_PART - 1) * s->bulk.took_us;
+	return s->bulk.ended_us + (rest_us < STORE_REST_MAX_MS * 1000 ? rest_us : STORE_REST_MAX_MS * 1000);
+}
+
+/* Whatever else is there is waited for by somebody: a flood's end, too. */
+static bool has_only_bulk(const struct store *s)
+{
+	const struct store_txn *t = s->queue;
+
+	while (t && t->bulk)
+		t = t->next;
+	return !t;
 }
 
 static void wait_for_work(struct store *s)
@@ -98,7 +99,7 @@ static void wait_for_work(struct store *s)
 
 	while (!s->queue && !s->closing)
 		pthread_cond_wait(&s->wake, &s->lock);
-	while ((until = rests_until(s)) > monotonic_us() && !has_light(s)) {
+	while ((until = rests_until(s)) > monotonic_us() && has_only_bulk(s)) {
 		at = (struct timespec){ until / 1000000, until % 1000000 * 1000 };
 		pthread_cond_clockwait(&s->wake, &s->lock, CLOCK_MONOTONIC, &at);
 	}

@@ -490,7 +490,6 @@ static void test_migrations(void)
 	}
 }
 
-/* An event names its output before the row of it is committed: who asks at once waits. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static sem_t at_work;
 static char committed[16];
@@ -541,6 +540,7 @@ static void test_lanes(void)
 	setup_end(&u);
 }
 
+/* An event names its output before the row of it is committed: who asks at once waits. */
 static void test_output_is_waited_for(void)
 {
 	enum { PIECE = 1024 * 1024, PIECES = 16 };

@@ -117,7 +117,9 @@ def garbage(said, _):
 def hurts_itself(shell, word):
     """Only itself is hurt: what it is asked for then is done or refused, in time."""
     def drive(b, s):
-        assert word in run(b.a, s, as_root(shell))
+        events = b.a.execute(s, as_root(shell))
+        # Without its disk the kernel may not even find its own code any more.
+        assert word in text(events) or end(events).get("signal") == "SIGBUS", events
         for language, code in (("python", "print(1)"), ("bash", "echo 1"), ("python", "import os; os._exit(1)"), ("python", "print(2)")):
             with contextlib.suppress(Refused):
                 end(b.a.execute(s, code, language=language, timeout_s=30))
