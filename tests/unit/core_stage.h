@@ -49,6 +49,8 @@ static void stage(void)
 	dir_make("cache/images");
 	dir_make("cache/images/hash1");
 	settings = (struct settings){
+		/* Else one that is paused ends at once. */
+		.paused_keep_s = 3600,
 		.engine = "auto", .template_name = "python", .memory_mb = 6000, .sandboxes_per_owner = 4, .cpu_share = 16
 	};
 	snprintf(settings.state, sizeof(settings.state), "%s", u.dir);
