@@ -119,8 +119,8 @@ static void *writer_main(void *arg)
 {
 	struct store *s = arg;
 	struct store_txn *batch;
-	struct lane_use use;
-	bool bulk;
+	struct lane_use *use;
+	int64_t began;
 
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
@@ -129,12 +129,12 @@ static void *writer_main(void *arg)
 		pthread_mutex_unlock(&s->lock);
 		if (!batch)
 			return NULL;
-		bulk = batch->bulk;
-		use = (struct lane_use){ .lane = batch->lane, .took_us = -monotonic_us() };
+		use = batch->bulk ? &s->bulk : &s->light;
+		use->lane = batch->lane;
+		began = monotonic_us();
 		batch_run(s, batch);
-		use.ended_us = monotonic_us();
-		use.took_us += use.ended_us;
-		*(bulk ? &s->bulk : &s->light) = use;
+		use->ended_us = monotonic_us();
+		use->took_us = use->ended_us - began;
 	}
 }
 

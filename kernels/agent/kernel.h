@@ -143,6 +143,7 @@ void kernel_output_open(struct kernel *k);
 void kernel_output_left(struct kernel *k);
 void kernel_output_close(struct kernel *k);
 
+extern const char *const kernel_stream_names[2];
 void kernel_unsent_open(struct kernel *k);
 void kernel_unsent_heard(struct kernel *k); /* the message of iopub that is being told */
 void kernel_unsent_left(struct kernel *k);

@@ -13,8 +13,6 @@
 /* A pipe's own size bounds what can be left in it; the system may have given more. */
 enum { LEFT_MAX = 1024 * 1024 };
 
-static const char *const names[2] = { "stdout", "stderr" };
-
 /* Descriptors 1 and 2 of a kernel of ours are pipes which it reads itself.
  * Opened before any code of the user runs, so they are no others. */
 void kernel_output_open(struct kernel *k)
@@ -65,7 +63,7 @@ static void send_left(struct kernel *k, int i, char *bytes)
 	len += kernel_unsent_line(k, i, bytes + len);
 	text = len ? text_json(bytes, len) : NULL;
 	if (text)
-		kernel_channel_stream(k, kernel_cell(k), names[i], text);
+		kernel_channel_stream(k, kernel_cell(k), kernel_stream_names[i], text);
 }
 
 void kernel_output_left(struct kernel *k)

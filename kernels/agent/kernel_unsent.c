@@ -1,6 +1,5 @@
 #include <ctype.h>
 #include <dirent.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,7 +13,7 @@
 /* Each becomes a message of some 300 bytes; a kernel's queue holds fewer. */
 enum { RECORDS_MAX = 16 * 1024 };
 
-static const char *const names[] = { [UNSENT_STDOUT] = "stdout", [UNSENT_STDERR] = "stderr" };
+const char *const kernel_stream_names[2] = { [UNSENT_STDOUT] = "stdout", [UNSENT_STDERR] = "stderr" };
 
 static bool is_unsent(int dir, const char *name)
 {
@@ -89,18 +88,18 @@ static void tell_gap(struct kernel *k, uint64_t bytes)
 
 static bool send_text(struct kernel *k, uint8_t kind, const uint8_t *payload, size_t len)
 {
-	uint32_t n = UINT32_MAX;
-	struct wire_part parent;
+	struct wire_part parent = { .bytes = payload + sizeof(uint32_t) };
 	json_t *text;
 
-	if (len >= sizeof(n))
-		memcpy(&n, payload, sizeof(n));
-	parent = (struct wire_part){ payload + sizeof(n), le32toh(n) };
-	if (len < sizeof(n) || parent.len > len - sizeof(n))
+	if (len < sizeof(uint32_t))
 		return false;
-	text = text_json((const char *)parent.bytes + parent.len, len - sizeof(n) - parent.len);
+	len -= sizeof(uint32_t);
+	parent.len = wire_u32(payload);
+	if (parent.len > len)
+		return false;
+	text = text_json((const char *)parent.bytes + parent.len, len - parent.len);
 	if (text)
-		kernel_channel_stream(k, parent, names[kind], text);
+		kernel_channel_stream(k, parent, kernel_stream_names[kind], text);
 	return text != NULL;
 }
 
@@ -132,10 +131,8 @@ static void send_records(struct kernel *k, const uint8_t *at, size_t len)
 
 	for (n = 0; len >= UNSENT_HEAD && n < RECORDS_MAX; n++) {
 		uint8_t kind = at[4];
-		uint32_t size;
+		uint32_t size = wire_u32(at);
 
-		memcpy(&size, at, sizeof(size));
-		size = le32toh(size);
 		at += UNSENT_HEAD, len -= UNSENT_HEAD;
 		if (size > len || !send_record(k, kind, at, size))
 			return log_line("what kernel %s left unsent is spoilt", k->id);

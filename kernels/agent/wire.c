@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t get_u32(const uint8_t *at)
+uint32_t wire_u32(const uint8_t *at)
 {
 	uint32_t v;
 
@@ -27,7 +27,7 @@ int wire_decode(const uint8_t *payload, size_t len, enum wire_channel *ret_chann
 
 	if (len < 5 || payload[0] >= WIRE_CHANNELS)
 		return -EPROTO;
-	n = get_u32(payload + 1);
+	n = wire_u32(payload + 1);
 	if (n < WIRE_SIGNED || n > JUPYTER_PARTS_MAX)
 		return -EPROTO;
 	for (i = 0; i < n; i++) {
@@ -35,7 +35,7 @@ int wire_decode(const uint8_t *payload, size_t len, enum wire_channel *ret_chann
 
 		if (end - at < 4)
 			return -EPROTO;
-		size = get_u32(at);
+		size = wire_u32(at);
 		at += 4;
 		if (size > (size_t)(end - at))
 			return -EPROTO;

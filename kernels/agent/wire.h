@@ -36,6 +36,9 @@ size_t wire_size(const struct wire_message *m);
 /* out has room for wire_size(). */
 void wire_encode(enum wire_channel channel, const struct wire_message *m, uint8_t *out);
 
+/* Little-endian, unaligned. */
+uint32_t wire_u32(const uint8_t *at);
+
 struct wire_part wire_text(const char *text);
 /* The value of a string member, raw; len 0 when there is none. */
 struct wire_part wire_field(struct wire_part json, const char *name);

@@ -92,7 +92,8 @@ static void record(struct iopub *io, struct iopub_item *item)
 static void put_item(struct iopub *io, struct iopub_item *item)
 {
 	pthread_mutex_lock(&io->lock);
-	record(io, item);
+	if (io->unsent)
+		record(io, item);
 	queue_append(io, item);
 	if (!io->holding || !can_wait(item))
 		iopub_wake_locked(io);
